@@ -1,0 +1,61 @@
+# What a person types. `make demo` and `make test` need Python 3.11, Java 17 and Maven; all else is installed, pinned, here.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test demo down bench
+.DELETE_ON_ERROR:
+
+SHELL := /bin/bash
+PYTHON ?= python3.11
+MVN ?= mvn
+BIN := .venv/bin
+# Spark's workers and Airflow start programs by name: ours come first.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+help:  ## these targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
+
+setup: .venv/.installed .jars/.checked  ## install what is pinned; instant when nothing changed
+
+check: .venv/.installed  ## lint, types and the tests that need no services, in under a minute
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q -m "not services"
+
+test: check .jars/.checked  ## everything
+	@$(BIN)/pytest -q -m services
+
+demo: setup  ## start the embedded stack and load sample orders, twice
+	@$(BIN)/python -m penstock.demo
+
+down:  ## stop the demo's stack, leaving no process
+	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "nothing is installed, so nothing runs"; fi
+
+bench: setup  ## compare the speed with other tools
+	@$(BIN)/python -m bench
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
+	  { echo "make: Python 3.11 is missing. Next: install it as python3.11, or run make PYTHON=<its path>." >&2; exit 2; }
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.installed: .venv/.made requirements.lock requirements-uv.lock pyproject.toml
+	@echo "installing the pinned packages" >&2
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	@$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
+	@touch $@
+
+.jars/.checked: pom.xml jars.sha256 | .venv/.installed
+	@{ command -v java && java -version; } >/dev/null 2>&1 || \
+	  { echo "make: Java is missing. Next: install Java 17 and put it on PATH." >&2; exit 2; }
+	@command -v $(MVN) >/dev/null || { echo "make: Maven is missing. Next: install it and put mvn on PATH." >&2; exit 2; }
+	@echo "fetching the pinned jars" >&2
+	@rm -rf target/jars
+	@for use in broker spark bench; do \
+	  $(MVN) -q -B -Dstyle.color=never -P $$use -Djars=target/jars dependency:copy-dependencies || exit 2; done
+	@# Only jars that were checked ever stand where they are used.
+	@$(BIN)/python -m penstock.stack.jars target/jars
+	@rm -rf .jars && mv target/jars .jars
+	@touch $@

@@ -1,0 +1,1 @@
+"""Penstock loads Kafka topics into PostgreSQL, batch by batch, exactly once."""

@@ -1,0 +1,85 @@
+"""Whether the services are as the declarations say: topic, isolation, target, rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import DeclarationError, KafkaError
+from penstock.kafka import read_log
+from penstock.ledger import connect
+from penstock.migrating import find_missing_migrations
+from penstock.statements import read_statements
+from penstock.target import compare_columns, read_columns, refuse_other_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+    from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    pipeline: str
+    what: str
+    fits: bool
+    told: str
+
+
+def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Finding]:
+    """Look at everything that a load will need; nothing is changed."""
+    with connect(settings.db) as connection:
+        ledger = _check_ledger(connection)
+        found = [
+            finding
+            for pipeline in pipelines
+            for finding in (_check_topic(settings.kafka, pipeline), *_check_target(connection, pipeline))
+        ]
+        connection.rollback()
+    return [ledger, *found]
+
+
+def _check_ledger(connection: Connection) -> Finding:
+    missing = find_missing_migrations(connection)
+    told = f"lacks {', '.join(missing)}: run `penstock migrate`" if missing else "up to date"
+    return Finding("-", "ledger", not missing, told)
+
+
+def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
+    try:
+        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    except KafkaError as error:
+        return Finding(pipeline.name, f"topic {pipeline.topic}", fits=False, told=error.what)
+    offsets = sum(partition.end - partition.start for partition in log.partitions.values())
+    told = f"{len(log.partitions)} partitions, {offsets} offsets at {pipeline.isolation}, id {log.topic_id}"
+    return Finding(pipeline.name, f"topic {pipeline.topic}", fits=True, told=told)
+
+
+def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
+    what = f"target {pipeline.target}"
+    found = read_columns(connection, pipeline.target)
+    try:
+        refuse_other_kind(connection, pipeline)
+        added = compare_columns(pipeline, found) if found else []
+    except DeclarationError as error:
+        yield Finding(pipeline.name, what, fits=False, told=error.what)
+        return
+    told = f"there; {', '.join(added)} will be added" if added else "there, and fits" if found else "will be created"
+    yield Finding(pipeline.name, what, fits=True, told=told)
+    yield _check_rights(connection, pipeline)
+
+
+def _check_rights(connection: Connection, pipeline: Pipeline) -> Finding:
+    row = connection.execute(
+        read_statements("target")["check_rights"],
+        {"schema": pipeline.target.schema_name, "table": pipeline.target.table_name},
+    ).fetchone()
+    lacking = [
+        right for right, held in zip(("create tables in its schema", "own it"), row or (), strict=False) if not held
+    ]
+    told = f"the role may not {' nor '.join(lacking)}" if lacking else "the role may create and attach"
+    return Finding(pipeline.name, f"rights on {pipeline.target}", not lacking, told)

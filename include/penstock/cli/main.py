@@ -1,0 +1,194 @@
+"""The commands. Settings are read here, at the entry, and handed on."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import psycopg
+import typer
+
+from penstock.cli import output, tables
+from penstock.cli.stack import app as stack_app
+from penstock.errors import PenstockError, WrongUseError
+from penstock.pipeline import Pipeline, read_pipelines
+from penstock.settings import PIPELINES, Settings, read_settings
+
+app = typer.Typer(
+    name="penstock",
+    help="Loads Kafka topics into PostgreSQL, batch by batch, exactly once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(stack_app, name="stack")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Pipelines; all if none is named.")]
+LoadId = Annotated[int, typer.Argument(help="The load's number.")]
+Why = Annotated[str, typer.Option(help="The reason; it is kept with your name.")]
+Who = Annotated[str | None, typer.Option(help="Who decides; you, if not given.")]
+
+
+@contextmanager
+def stopping(*, as_json: bool) -> Iterator[None]:
+    """Turn what Penstock and PostgreSQL raise into a message and an exit code."""
+    try:
+        yield
+    except PenstockError as error:
+        output.stop(error, as_json=as_json)
+    except psycopg.Error as error:
+        told = PenstockError(
+            f"PostgreSQL: {str(error).splitlines()[0]}",
+            next_step="check the database and the rights of the role in PENSTOCK_DB, then try again.",
+        )
+        output.stop(told, as_json=as_json)
+
+
+def _settings() -> Settings:
+    return read_settings(os.environ)
+
+
+def _choose(settings_folder: Path, names: list[str] | None) -> list[Pipeline]:
+    pipelines = read_pipelines(settings_folder)
+    unknown = [name for name in names or [] if name not in pipelines]
+    if unknown:
+        raise WrongUseError(
+            f"no pipeline named {', '.join(unknown)} in {settings_folder}; there are: {', '.join(pipelines) or 'none'}.",
+            next_step=f"check the name, or set {PIPELINES} to the folder of your YAML files.",
+        )
+    return [pipelines[name] for name in names or pipelines]
+
+
+@app.command()
+def check(
+    names: Names = None,
+    *,
+    offline: Annotated[bool, typer.Option(help="Read the files only; ask no service.")] = False,
+    json: Json = False,
+) -> None:
+    """Check declarations: all mistakes at once, and whether topic, target and rights are as they say."""
+    from penstock.checking import check_services
+
+    with stopping(as_json=json):
+        folder = Path(os.environ.get(PIPELINES, "include/pipelines"))
+        pipelines = _choose(folder, names)
+        findings = [] if offline else check_services(_settings(), pipelines)
+        if json:
+            output.print_json(tables.findings_document(pipelines, findings))
+        else:
+            tables.print_findings(pipelines, findings)
+        wrong = sum(not finding.fits for finding in findings)
+        if wrong:
+            output.tell(f"{wrong} of {len(findings)} checks against the services failed; mend what is listed.")
+            raise typer.Exit(2)
+
+
+@app.command()
+def migrate(*, json: Json = False) -> None:
+    """Create the ledger in the database, or bring it up to date."""
+    from penstock.ledger import migrate as migrate_ledger
+
+    with stopping(as_json=json):
+        applied = migrate_ledger(_settings().db)
+        if json:
+            output.print_json({"applied": applied})
+        else:
+            output.tell(f"applied {', '.join(applied)}." if applied else "the ledger is up to date.")
+
+
+@app.command()
+def plan(name: Name, *, json: Json = False) -> None:
+    """Show what the next load would read. Nothing is written."""
+    from penstock.loading import preview_load
+
+    with stopping(as_json=json):
+        settings = _settings()
+        (pipeline,) = _choose(settings.pipelines, [name])
+        planned = preview_load(settings, pipeline)
+        if json:
+            output.print_json(tables.plan_document(planned))
+        else:
+            tables.print_plan(planned)
+
+
+@app.command()
+def run(
+    name: Name,
+    *,
+    run_id: Annotated[str | None, typer.Option(help="A name for this run; the same name finds the same load.")] = None,
+    json: Json = False,
+) -> None:
+    """Load what is new: plan, stage, validate, publish."""
+    from penstock.cli.progress import following
+    from penstock.loading import name_run, run_load
+
+    with stopping(as_json=json):
+        settings = _settings()
+        (pipeline,) = _choose(settings.pipelines, [name])
+        with following(settings.db, pipeline.name):
+            load = run_load(settings, pipeline, run_id or name_run(), output.tell)
+        if json:
+            output.print_json(tables.load_document(settings, pipeline, load))
+        elif load:
+            tables.print_load(settings, load)
+
+
+@app.command()
+def status(names: Names = None, *, json: Json = False) -> None:
+    """Say how each pipeline is, why, and what to do next."""
+    from penstock.ledger import open_ledger
+    from penstock.status import read_status
+
+    with stopping(as_json=json):
+        settings = _settings()
+        with open_ledger(settings.db) as connection:
+            found = read_status(connection, settings.kafka, _choose(settings.pipelines, names))
+        if json:
+            output.print_json(tables.status_document(found))
+        else:
+            tables.print_status(found)
+
+
+@app.command()
+def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
+    """Publish a held load as it is."""
+    from penstock.settling import approve_load
+
+    with stopping(as_json=json):
+        approve_load(_settings().db, load, who or _whoami(), why)
+        _tell_settled(load, "published", as_json=json)
+
+
+@app.command()
+def discard(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
+    """Give an unpublished load up; its offsets are planned again by the next load."""
+    from penstock.settling import discard_load
+
+    with stopping(as_json=json):
+        discard_load(_settings().db, load, who or _whoami(), why)
+        _tell_settled(load, "discarded", as_json=json)
+
+
+def _tell_settled(load: int, state: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"load": load, "state": state})
+    else:
+        output.tell(f"load {load} is {state}.")
+
+
+def _whoami() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
+def main() -> None:
+    """The entry point `penstock`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The parts of a declaration: columns, the target, checks."""
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    StrictStr,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from penstock.columns import ColumnType, parse_type
+from penstock.declaration import json_path
+from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
+from penstock.declaration.words import clip, meant
+
+# Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
+STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+# The columns that every target row carries after the declared ones; `_key` only where the pipeline asks for it.
+CARRIED = ("_load_id", "_partition", "_offset", "_timestamp", "_key")
+_SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
+_OWN_SCHEMAS = ("penstock", "penstock_stage", "information_schema")
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+def _read_type(value: object) -> ColumnType:
+    if isinstance(value, ColumnType):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"must be the name of a PostgreSQL type, not {clip(value)}; allowed: bigint, text, …")
+    return parse_type(value)
+
+
+def _read_path(value: object) -> object:
+    if isinstance(value, tuple):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"must be a JSON path, not {clip(value)}; allowed: {json_path.ALLOWED}")
+    return json_path.parse_path(value)
+
+
+TypeField = Annotated[
+    ColumnType,
+    PlainValidator(_read_type),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+PathField = Annotated[
+    tuple[StrictStr, ...],
+    BeforeValidator(_read_path),
+    PlainSerializer(json_path.format_path, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+class Column(BaseModel):
+    """One column of the target, and where in the value it comes from."""
+
+    model_config = STRICT
+
+    name: StrictStr = Field(description="The column's name in the target.")
+    type: TypeField = Field(description="Its PostgreSQL type.")
+    path: PathField = Field(description="Where in the value it is; $ and the column's own name if left out.")
+    required: StrictBool = Field(default=False, description="A record without it goes to the quarantine.")
+    unit: Literal["s", "ms", "us"] | None = Field(
+        default=None, description="For timestamps written as numbers: seconds, milli- or microseconds since 1970."
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if name.startswith("_"):
+            raise ValueError(f"{clip(name)} begins with _, kept for {', '.join(CARRIED)}; allowed: a letter first")
+        if not _IDENTIFIER.fullmatch(name):
+            raise ValueError(
+                f"{clip(name)} is no column name; allowed: a lower-case letter, "
+                "then lower-case letters, digits and _, 63 characters at most"
+            )
+        if name in _SYSTEM_COLUMNS:
+            raise ValueError(
+                f"{clip(name)} is PostgreSQL's own column; allowed: any name but {', '.join(_SYSTEM_COLUMNS)}"
+            )
+        return name
+
+
+class Target(BaseModel):
+    """The table that the pipeline loads; written as schema.table."""
+
+    model_config = STRICT
+
+    schema_name: StrictStr
+    table_name: StrictStr
+
+    def __str__(self) -> str:
+        return f"{self.schema_name}.{self.table_name}"
+
+    @field_validator("schema_name", "table_name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not _IDENTIFIER.fullmatch(name):
+            raise ValueError(
+                f"{clip(name)} cannot name a target's schema or table; allowed: schema.table, both of "
+                "lower-case letters, digits and _, no digit first, 63 characters at most each"
+            )
+        return name
+
+    @field_validator("schema_name")
+    @classmethod
+    def _check_schema(cls, name: str) -> str:
+        if name in _OWN_SCHEMAS or name.startswith("pg_"):
+            raise ValueError(
+                f"the schema {name} is not for targets; allowed: any but {', '.join(_OWN_SCHEMAS)} "
+                "and those that begin with pg_"
+            )
+        return name
+
+    @model_serializer
+    def _join(self) -> str:
+        return str(self)
+
+
+def _read_target(value: object) -> object:
+    if isinstance(value, Target):
+        return value
+    if not isinstance(value, str) or value.count(".") != 1:
+        raise ValueError(f"{clip(value)} is no table; allowed: schema.table such as analytics.orders")
+    schema_name, table_name = value.split(".")
+    return {"schema_name": schema_name, "table_name": table_name}
+
+
+TargetField = Annotated[Target, BeforeValidator(_read_target), WithJsonSchema({"type": "string"})]
+
+
+class Check(BaseModel):
+    """One expectation on the staged rows; written flat, the arguments beside `expect` and `severity`."""
+
+    model_config = STRICT
+
+    expect: StrictStr
+    severity: Literal["error", "warning"] = "error"
+    arguments: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_arguments(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or isinstance(given.get("arguments"), dict):
+            return given
+        own = {name: given[name] for name in ("expect", "severity") if name in given}
+        return own | {"arguments": {name: value for name, value in given.items() if name not in own}}
+
+    @field_validator("expect")
+    @classmethod
+    def _check_expectation(cls, expect: str) -> str:
+        if expect in NOT_ON_POSTGRESQL:
+            raise ValueError(f"{expect} cannot run on rows in PostgreSQL; allowed: {_near(expect)}")
+        if expect not in EXPECTATIONS:
+            raise ValueError(f"no expectation {clip(expect)}{meant(expect, EXPECTATIONS)}; allowed: {_near(expect)}")
+        return expect
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        return {"expect": self.expect, "severity": self.severity, **self.arguments}
+
+
+def _near(expect: str) -> str:
+    """All of them would bury the message: name the nearest ones."""
+    near = get_close_matches(expect[:80], EXPECTATIONS, n=3, cutoff=0.3)
+    return f"{', '.join(near) or 'expect_column_values_to_not_be_null'}, and the others of Great Expectations"

@@ -1,0 +1,200 @@
+"""What the parts of a declaration demand of each other.
+
+Works on the declaration as it was written, so that these mistakes come together with those inside the parts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock.columns import ColumnType, parse_type
+from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
+from penstock.declaration.json_path import format_path
+from penstock.declaration.mistakes import Mistake
+from penstock.declaration.words import clip, meant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Written = dict[str, Any]
+# The carried columns that checks and indexes may name too; `_key` is added where the pipeline asks for it.
+CARRIED = ("_load_id", "_partition", "_offset", "_timestamp")
+WHOLE_VALUES = {"text": "text", "bytes": "bytea"}
+_OWN_ARGUMENTS = ("expect", "severity")
+
+
+def find_mistakes(written: Mapping[str, Any]) -> list[Mistake]:
+    """Find every mistake between the parts; what is wrong inside a part is found by the part."""
+    return [
+        *_twice(written),
+        *_whole_value(written),
+        *_units(written),
+        *_indexes(written),
+        *_checks(written),
+    ]
+
+
+def column_names(written: Mapping[str, Any]) -> list[str]:
+    """Tell the names that a table of this declaration has."""
+    declared = [column["name"] for _, column in _columns(written) if isinstance(column.get("name"), str)]
+    return [*declared, *CARRIED, *(("_key",) if written.get("key") else ())]
+
+
+def _columns(written: Mapping[str, Any]) -> list[tuple[int, Written]]:
+    return [(at, column) for at, column in enumerate(_list(written.get("columns"))) if isinstance(column, dict)]
+
+
+def _list(value: object) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _type(column: Written) -> ColumnType | None:
+    given = column.get("type")
+    if not isinstance(given, str):
+        return given if isinstance(given, ColumnType) else None
+    try:
+        return parse_type(given)
+    except ValueError:
+        return None
+
+
+def _twice(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    seen: set[str] = set()
+    for at, column in _columns(written):
+        name = column.get("name")
+        if isinstance(name, str) and name in seen:
+            yield Mistake(("columns", at), f"the column {clip(name)} is there twice; allowed: each name once")
+        seen.add(str(name))
+
+
+def _whole_value(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    value = written.get("value")
+    if value not in ("text", "bytes"):
+        return
+    wanted = WHOLE_VALUES[value]
+    columns = _columns(written)
+    if len(columns) > 1:
+        yield Mistake(
+            ("columns",),
+            f"{len(columns)} columns, but value: {value} fills one; allowed: one column with path $ and type {wanted}",
+        )
+    for at, column in columns:
+        if column.get("path") not in ("$", ()):
+            yield Mistake(
+                ("columns", at, "path"),
+                f"value: {value} has no parts; allowed: $, for it fills one column with the whole value",
+            )
+        type_ = _type(column)
+        if type_ is not None and type_.family != wanted:
+            yield Mistake(("columns", at, "type"), f"value: {value} cannot become {type_}; allowed: {wanted}")
+
+
+def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    for at, column in _columns(written):
+        type_ = _type(column)
+        if column.get("unit") is not None and type_ and type_.family not in ("timestamp", "timestamptz"):
+            yield Mistake(
+                ("columns", at, "unit"), f"a unit means nothing to {type_}; allowed: with timestamp and timestamptz"
+            )
+
+
+def _indexes(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    names = column_names(written)
+    plain_json = {column.get("name") for _, column in _columns(written) if (t := _type(column)) and t.family == "json"}
+    indexes = [(at, _list(index)) for at, index in enumerate(_list(written.get("indexes")))]
+    for at, index in indexes:
+        if index and index in [earlier for before, earlier in indexes if before < at]:
+            yield Mistake(("indexes", at), "the same index is there twice; allowed: each once")
+        for place, name in enumerate(index):
+            if name in index[:place]:
+                yield Mistake(("indexes", at, place), f"{clip(name)} is twice in one index; allowed: each column once")
+            if isinstance(name, str):
+                yield from _unknown(("indexes", at, place), name, names)
+            if name in plain_json:
+                yield Mistake(("indexes", at, place), f"{clip(name)} is json, which has no order; allowed: jsonb")
+
+
+def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Iterator[Mistake]:
+    if name not in names:
+        yield Mistake(place, f"no column {clip(name)}{meant(name, names)}; allowed: {', '.join(names)}")
+
+
+def _checks(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    names = column_names(written)
+    for at, check in enumerate(_list(written.get("checks"))):
+        if isinstance(check, dict):
+            yield from _arguments(at, check)
+            for argument in COLUMN_ARGUMENTS:
+                yield from _named_columns(at, argument, check.get(argument), names)
+
+
+def _arguments(at: int, check: Written) -> Iterator[Mistake]:
+    expect = check.get("expect")
+    if isinstance(expect, str) and expect in EXPECTATIONS:
+        needed, possible = EXPECTATIONS[expect]
+        for name in needed:
+            if name not in check:
+                yield Mistake(("checks", at, name), f"is missing; allowed: {expect} needs {', '.join(needed)}")
+        known = (*needed, *possible)
+        for name in check:
+            if name not in (*_OWN_ARGUMENTS, *known):
+                yield Mistake(
+                    ("checks", at, name),
+                    f"unknown argument of {expect}{meant(str(name), known)}; allowed: {', '.join(known)}",
+                )
+    mostly = check.get("mostly", 1)
+    if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 <= mostly <= 1:
+        yield Mistake(("checks", at, "mostly"), f"{clip(mostly)} is no share; allowed: a number from 0 to 1")
+    yield from _unfit_for_json(at, check)
+
+
+def _unfit_for_json(at: int, check: Written) -> Iterator[Mistake]:
+    """The ledger keeps every declaration as JSON, and a check must come back from there as it was."""
+    for name, value in check.items():
+        try:
+            same = json.loads(json.dumps(value, allow_nan=False)) == value
+        except (ValueError, TypeError):
+            same = False
+        if not same:
+            yield Mistake(("checks", at, name), f"{clip(value)} is not a JSON value; allowed: text, numbers, lists, …")
+
+
+def _named_columns(at: int, argument: str, given: object, names: list[str]) -> Iterator[Mistake]:
+    if isinstance(given, str):
+        yield from _unknown(("checks", at, argument), given, names)
+    elif isinstance(given, (list, tuple)):
+        for place, name in enumerate(given):
+            if isinstance(name, str):
+                yield from _unknown(("checks", at, argument, place), name, names)
+            else:
+                yield Mistake(("checks", at, argument, place), f"{clip(name)} names no column; allowed: a name")
+    elif given is not None:
+        yield Mistake(("checks", at, argument), f"{clip(given)} names no column; allowed: {', '.join(names)}")
+
+
+def unfold(given: Mapping[str, Any]) -> tuple[Written, list[Mistake]]:
+    """Unfold what YAML writes briefly: columns by name, paths left out; what cannot be unfolded is left for the models.
+
+    A mapping of columns becomes a list, for the ledger's jsonb does not keep the order of names.
+    """
+    columns, mistakes = given.get("columns"), list[Mistake]()
+    if isinstance(columns, dict):
+        for name, column in columns.items():
+            if isinstance(column, dict) and "name" in column:
+                mistakes.append(Mistake(("columns", name, "name"), "unknown name; allowed: the name is the key above"))
+        columns = [_with_name(name, column) for name, column in columns.items()]
+    if not isinstance(columns, (list, tuple)):
+        return dict(given), mistakes
+    whole = given.get("value") in ("text", "bytes")
+    return {**given, "columns": [_with_path(column, whole=whole) for column in columns]}, mistakes
+
+
+def _with_name(name: object, column: object) -> object:
+    return {**column, "name": name} if isinstance(column, dict) else column
+
+
+def _with_path(column: object, *, whole: bool) -> object:
+    if not isinstance(column, dict) or "path" in column or not isinstance(column.get("name"), str):
+        return column
+    return {**column, "path": "$" if whole else format_path((column["name"],))}

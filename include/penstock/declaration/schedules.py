@@ -1,0 +1,51 @@
+"""Schedules: cron's five fields, or one of Airflow's presets."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.declaration.words import clip
+
+PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+ALLOWED = f"{', '.join(PRESETS)}, five cron fields such as '15 * * * *', or null for runs by hand only"
+_FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
+    ("day of the week", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
+)
+_PART = re.compile(r"(?:\*|(?P<low>[0-9a-z]+)(?:-(?P<high>[0-9a-z]+))?)(?:/(?P<step>[0-9]{1,4}))?")
+# What Airflow's cron knows beyond plain cron: the last day, the last or the n-th weekday of the month.
+_SPECIAL = re.compile(r"l|l[0-7]|[0-7a-z]+#[1-5l]")
+
+
+def check_schedule(text: str) -> str:
+    """Give the schedule back if it can be one; a ValueError says what is allowed."""
+    if text.startswith("@"):
+        if text not in PRESETS:
+            raise ValueError(f"no preset {clip(text)}; allowed: {ALLOWED}")
+        return text
+    fields = text.lower().split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(f"{clip(text)} is no schedule; allowed: {ALLOWED}")
+    for field, (name, low, high, words) in zip(fields, _FIELDS, strict=True):
+        if not all(_fits(part, low, high, words) for part in field.split(",")):
+            raise ValueError(f"{clip(field)} is no {name}; allowed: {low} to {high}, *, */n, a-b and lists of them")
+    return text
+
+
+def _fits(part: str, low: int, high: int, words: tuple[str, ...]) -> bool:
+    if high in (7, 31) and _SPECIAL.fullmatch(part):
+        return True
+    form = _PART.fullmatch(part)
+    if form is None or (form["step"] is not None and int(form["step"]) == 0):
+        return False
+    ends = [_number(form[end], low, words) for end in ("low", "high") if form[end] is not None]
+    return all(end is not None and low <= end <= high for end in ends)
+
+
+def _number(text: str, low: int, words: tuple[str, ...]) -> int | None:
+    if text in words:
+        return words.index(text) + low
+    return int(text) if text.isdigit() and len(text) <= 2 else None

@@ -1,0 +1,114 @@
+"""Every way in which Penstock stops.
+
+An error says what happened, to which pipeline, partition and offsets, and what to do next. Its class decides the exit
+code of the command line and whether Airflow may try the task again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.ranges import Range
+
+
+class PenstockError(Exception):
+    """Penstock stopped."""
+
+    exit_code: ClassVar[int] = 1
+    may_retry: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        what: str = "",
+        *,
+        pipeline: str | None = None,
+        load: int | None = None,
+        ranges: Sequence[Range] = (),
+        next_step: str = "",
+    ) -> None:
+        self.what = what or (self.__doc__ or "").splitlines()[0]
+        self.pipeline = pipeline
+        self.load = load
+        self.ranges = tuple(ranges)
+        self.next_step = next_step
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = " ".join(
+            part
+            for part in (
+                self.pipeline or "",
+                f"load {self.load}" if self.load is not None else "",
+                ", ".join(str(range_) for range_ in self.ranges),
+            )
+            if part
+        )
+        told = f"{where}: {self.what}" if where else self.what
+        return f"{told} Next: {self.next_step}" if self.next_step else told
+
+
+class WrongUseError(PenstockError):
+    """What was asked for makes no sense."""
+
+    exit_code = 2
+    may_retry = False
+
+
+class DeclarationError(WrongUseError):
+    """The declaration of a pipeline is wrong."""
+
+
+class HeldError(PenstockError):
+    """A load waits for a person."""
+
+    exit_code = 3
+    may_retry = False
+
+
+class LogLostError(PenstockError):
+    """The log no longer holds what the pipeline has to load."""
+
+    exit_code = 4
+    may_retry = False
+
+
+class IdentityError(LogLostError):
+    """The topic is not the one that the pipeline has loaded so far."""
+
+
+class OutcomeUnknownError(PenstockError):
+    """The publish transaction was sent, and nobody could be asked whether it committed."""
+
+    exit_code = 5
+
+
+class FencedError(PenstockError):
+    """Another load has taken over."""
+
+    exit_code = 6
+    may_retry = False
+
+
+class KafkaError(PenstockError):
+    """Kafka did not answer as needed."""
+
+
+class ReadError(PenstockError):
+    """A reader could not hand over its range whole."""
+
+
+class StageError(PenstockError):
+    """What was staged is not what was planned."""
+
+
+class PoisonError(PenstockError):
+    """More records could not become rows than the pipeline allows."""
+
+    may_retry = False
+
+
+class ChecksCrashedError(PenstockError):
+    """The checks could not be run; a check that crashes is an error, never a pass."""

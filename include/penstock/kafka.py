@@ -1,0 +1,119 @@
+"""What the log holds: where each partition starts and ends, and which topic of which cluster it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from concurrent.futures import Future
+    from datetime import datetime
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+ISOLATION = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
+ANSWER_SECONDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """The offsets a partition holds: from its log start up to its end at the isolation level asked for."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLog:
+    """A topic as the cluster shows it at one moment."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: Mapping[int, PartitionLog]
+
+
+def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> TopicLog:
+    """Ask the cluster what a topic holds. With read_committed, a partition ends at its last stable offset."""
+    return read_logs(settings, {topic: isolation})[topic]
+
+
+def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> dict[str, TopicLog]:
+    """Ask for several topics through one connection."""
+    admin = connect(settings)
+    cluster_id = _answer(
+        admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which cluster it is"
+    ).cluster_id  # fmt: skip
+    described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
+    logs = {}
+    for topic, isolation in topics.items():
+        description = _answer(described[topic], f"asked about topic {topic}")
+        partitions = [
+            TopicPartition(topic, partition.id)
+            for partition in sorted(description.partitions, key=lambda part: part.id)
+        ]
+        starts = _list_offsets(admin, partitions, OffsetSpec.earliest(), isolation)
+        ends = _list_offsets(admin, partitions, OffsetSpec.latest(), isolation)
+        logs[topic] = TopicLog(
+            cluster_id=cluster_id,
+            topic=topic,
+            topic_id=str(description.topic_id),
+            partitions={number: PartitionLog(starts[number], ends[number]) for number in ends},
+        )
+    return logs
+
+
+def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation) -> dict[int, int]:
+    """Find, per partition, the first offset whose record is not older than `time`; where there is none, the end."""
+    partitions = [TopicPartition(log.topic, number) for number in log.partitions]
+    spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
+    found = _list_offsets(connect(settings), partitions, spec, isolation)
+    return {
+        number: found[number] if found[number] >= 0 else partition.end for number, partition in log.partitions.items()
+    }
+
+
+def connect(settings: Mapping[str, str]) -> AdminClient:
+    """Make an admin client; it connects when it is first asked."""
+    try:
+        return AdminClient({"socket.timeout.ms": ANSWER_SECONDS * 1000, "log_level": 3, **settings})
+    except KafkaException as error:
+        raise KafkaError(
+            f"the Kafka settings are refused by the client: {error.args[0].str()}.",
+            next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
+        ) from None
+
+
+def _list_offsets(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
+) -> dict[int, int]:
+    asked = admin.list_offsets(
+        dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
+    )
+    return {
+        partition.partition: int(
+            _answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}").offset
+        )
+        for partition, future in asked.items()
+    }
+
+
+def _answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+    try:
+        return future.result(timeout=ANSWER_SECONDS + 5)
+    except KafkaException as error:
+        reason = error.args[0].str()
+    except TimeoutError:
+        reason = f"no answer within {ANSWER_SECONDS + 5} s"
+    raise KafkaError(
+        f"Kafka, {asked}, did not answer: {reason}.",
+        next_step="check that the brokers run and can be reached, and that the topic and the rights to it are there.",
+    )

@@ -1,0 +1,212 @@
+"""The ledger: what was planned, staged, checked and published.
+
+Every function takes a connection and works in the caller's transaction; none commits. Every change of a load's state is
+one UPDATE that names the state it leaves, and its row count is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from penstock.errors import FencedError, PenstockError, StageError, WrongUseError
+from penstock.migrating import apply_migrations, find_missing_migrations
+from penstock.pipeline import Pipeline
+from penstock.ranges import Range
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Connection = psycopg.Connection[Any]
+Kind = Literal["live", "backfill", "replay"]
+OPEN_STATES = ("planned", "staging", "staged", "validated", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load as the ledger holds it."""
+
+    load_id: int
+    pipeline_id: int
+    pipeline: str
+    generation_id: int
+    kind: Kind
+    state: str
+    attempt: int
+    run_id: str
+    declaration: Pipeline
+    ranges: tuple[Range, ...]
+    cause: str | None
+    rows: int | None
+    quarantined: int | None
+    holes: int | None
+    superseded_by: int | None
+    cluster_id: str
+    topic_id: str
+    application_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one expectation found, for one partition or for the whole load."""
+
+    kind: Literal["builtin", "declared"]
+    expectation: str
+    partition: int | None
+    column: str | None
+    severity: Literal["error", "warning"]
+    success: bool
+    observed: dict[str, Any]
+
+
+def open_ledger(uri: str) -> Connection:
+    """Connect to the ledger; one that this version of Penstock does not know is refused."""
+    connection = connect(uri)
+    missing = find_missing_migrations(connection)
+    connection.rollback()
+    if missing:
+        connection.close()
+        raise WrongUseError(
+            f"the ledger in this database lacks {', '.join(missing)}.", next_step="run `penstock migrate`, once."
+        )
+    return connection
+
+
+def connect(uri: str) -> Connection:
+    """Connect to the database within bounded time, by a connection that notices when its peer is gone."""
+    try:
+        return psycopg.connect(
+            uri,
+            application_name="penstock",
+            connect_timeout=10,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
+        )
+    except psycopg.OperationalError as error:
+        raise PenstockError(
+            f"the database of the ledger cannot be reached: {str(error).splitlines()[0]}",
+            next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
+        ) from None
+
+
+def migrate(uri: str) -> list[str]:
+    """Bring the ledger up to date; the names of the migrations applied come back."""
+    with connect(uri) as connection:
+        return apply_migrations(connection)
+
+
+def run(connection: Connection, statement: str, /, **values: object) -> psycopg.Cursor[dict[str, Any]]:
+    """Run a named statement of the ledger."""
+    cursor = connection.cursor(row_factory=dict_row)
+    return cursor.execute(read_statements("ledger")[statement], values)
+
+
+def read_load(connection: Connection, load_id: int) -> Load:
+    """Read a load with its plan."""
+    row = run(connection, "read_load", load_id=load_id).fetchone()
+    if row is None:
+        raise WrongUseError(f"there is no load {load_id}.", next_step="`penstock status` lists the newest loads.")
+    ranges = run(connection, "read_load_ranges", load_id=load_id).fetchall()
+    row["declaration"] = Pipeline.model_validate(row["declaration"])
+    return Load(**row, ranges=tuple(Range(**found) for found in ranges))
+
+
+def begin_attempt(connection: Connection, load: Load) -> int:
+    """Open the next attempt at staging a load; an attempt that still runs is fenced by this."""
+    row = run(
+        connection, "begin_attempt", load_id=load.load_id, state=load.state, attempt=load.attempt
+    ).fetchone()  # fmt: skip
+    if row is None:
+        raise _fenced(load, "began a new attempt")
+    return int(row["attempt"])
+
+
+def record_application(connection: Connection, load_id: int, attempt: int, application_id: str) -> None:
+    """Note which Spark application stages the attempt, for whoever has to look for it."""
+    run(connection, "record_application", load_id=load_id, attempt=attempt, application_id=application_id)
+
+
+def finish_staging(connection: Connection, load: Load, attempt: int) -> None:
+    """Move a load from staging to staged, if every offset of its plan is accounted for by the current attempt."""
+    summed = run(connection, "sum_stage_tasks", load_id=load.load_id, attempt=attempt).rowcount
+    if summed != len(load.ranges):
+        raise StageError(
+            f"attempt {attempt} staged {summed} of {len(load.ranges)} ranges whole.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="try the stage step again; it begins a new attempt.",
+        )
+    _expect_one(run(connection, "finish_staging", load_id=load.load_id, attempt=attempt), load, "staged")
+
+
+def record_checks(connection: Connection, load: Load, results: Sequence[CheckResult]) -> None:
+    """Keep the results of the checks on the load's current attempt."""
+    run(connection, "forget_checks", load_id=load.load_id, attempt=load.attempt)
+    for ordinal, result in enumerate(results):
+        run(
+            connection,
+            "record_check",
+            load_id=load.load_id,
+            attempt=load.attempt,
+            ordinal=ordinal,
+            kind=result.kind,
+            expectation=result.expectation,
+            partition=result.partition,
+            column=result.column,
+            severity=result.severity,
+            success=result.success,
+            observed=Jsonb(result.observed),
+        )
+
+
+def pass_checks(connection: Connection, load: Load) -> None:
+    """Move a load from staged to validated."""
+    _expect_one(run(connection, "pass_checks", load_id=load.load_id, attempt=load.attempt), load, "validated")
+
+
+def hold_load(connection: Connection, load: Load, cause: str) -> None:
+    """Move a load from staged to held."""
+    _expect_one(run(connection, "hold_load", load_id=load.load_id, attempt=load.attempt, cause=cause), load, "held")
+    record_event(connection, "penstock", load, "held", cause)
+
+
+def fail_load(connection: Connection, load: Load, cause: str) -> None:
+    """End a load that would fail again however often it is tried; `load` says which state it leaves."""
+    ended = run(connection, "fail_load", load_id=load.load_id, state=load.state, attempt=load.attempt, cause=cause)
+    _expect_one(ended, load, "failed")
+    record_event(connection, "penstock", load, "failed", cause)
+
+
+def record_event(connection: Connection, actor: str, load: Load, what: str, why: str | None) -> None:
+    """Note who did what."""
+    run(
+        connection,
+        "record_event",
+        actor=actor,
+        pipeline_id=load.pipeline_id,
+        load_id=load.load_id,
+        what=what,
+        why=why,
+    )
+
+
+def _expect_one(cursor: psycopg.Cursor[dict[str, Any]], load: Load, becomes: str) -> None:
+    if cursor.rowcount != 1:
+        raise _fenced(load, f"was about to become {becomes}")
+
+
+def _fenced(load: Load, when: str) -> FencedError:
+    return FencedError(
+        f"another process took over attempt {load.attempt} when it {when}; nothing of this attempt is published.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step="nothing to do, if the other process goes on; `penstock status` shows where it stands.",
+    )

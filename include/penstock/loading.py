@@ -1,0 +1,70 @@
+"""A whole load without Airflow, by the same steps: plan, stage, validate, publish."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.errors import HeldError
+from penstock.ledger import open_ledger, read_load
+from penstock.planning import plan_in, plan_load
+from penstock.publish import publish_load
+from penstock.quality import validate_load
+from penstock.staging import begin_staging
+from penstock.submitting import submit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.ledger import Load
+    from penstock.pipeline import Pipeline
+    from penstock.planning import Planned
+    from penstock.settings import Settings
+
+
+def run_load(settings: Settings, pipeline: Pipeline, run_id: str, tell: Callable[[str], None]) -> Load | None:
+    """Load what is new in the topic; the published load comes back, or None if there was nothing new."""
+    planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
+    tell(planned.told)
+    if planned.load is None:
+        return None
+    load_id = planned.load.load_id
+    stage_load(settings, load_id, tell)
+    verdict = validate_load(settings.db, load_id)
+    if not verdict.passed:
+        raise HeldError(
+            f"held: {verdict.cause}",
+            pipeline=pipeline.name,
+            load=load_id,
+            ranges=planned.load.ranges,
+            next_step=f"`penstock approve {load_id} --why …` publishes it as it is, "
+            f"`penstock discard {load_id} --why …` gives it up, or change the declaration and run again.",
+        )
+    tell(publish_load(settings.db, load_id).told)
+    with open_ledger(settings.db) as connection:
+        return read_load(connection, load_id)
+
+
+def preview_load(settings: Settings, pipeline: Pipeline) -> Planned:
+    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    with open_ledger(settings.db) as connection:
+        planned = plan_in(connection, settings.kafka, pipeline, name_run())
+        connection.rollback()
+    return planned
+
+
+def name_run() -> str:
+    """Name a run that was started by hand."""
+    return f"cli__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{os.getpid()}"
+
+
+def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None]) -> None:
+    """Stage a load by a new attempt, unless it is staged already."""
+    with open_ledger(settings.db) as connection:
+        attempt = begin_staging(connection, load_id)
+    if attempt is None:
+        tell(f"load {load_id} is staged already.")
+        return
+    tell(f"staging load {load_id}, attempt {attempt} …")
+    submit(settings, load_id, attempt)

@@ -1,0 +1,94 @@
+"""Which ranges a load reads: pure decisions over positions and the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.ranges import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.kafka import PartitionLog
+
+FaultKind = Literal["log_start_passed", "beyond_end", "partition_gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A partition whose log and position do not fit together; never repaired silently."""
+
+    kind: FaultKind
+    partition: int
+    position: int
+    log: PartitionLog | None
+
+    def __str__(self) -> str:
+        where = f"partition {self.partition}"
+        if self.log is None:
+            return f"{where} is gone from the topic; the position was {self.position}"
+        if self.kind == "log_start_passed":
+            lost = Range(self.partition, self.position, self.log.start)
+            return f"{lost} are lost: the log now starts at {self.log.start}"
+        return f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}"
+
+    @property
+    def lost(self) -> Range:
+        """The offsets that the log no longer holds, or that it holds under a doubtful number."""
+        if self.log is None:
+            return Range(self.partition, self.position, self.position)
+        low, high = sorted((self.position, self.log.start if self.kind == "log_start_passed" else self.log.end))
+        return Range(self.partition, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ranges to load, or the faults that forbid to load any."""
+
+    ranges: tuple[Range, ...]
+    faults: tuple[Fault, ...]
+
+
+def open_positions(
+    known: Mapping[int, int], log: Mapping[int, PartitionLog], first: Mapping[int, int]
+) -> dict[int, int]:
+    """Give a first position to each partition that has none.
+
+    If no partition has one yet, the pipeline's `start` decides. A partition that appears later begins at its log start,
+    so that no record written before it was noticed is passed over.
+    """
+    return {
+        number: partition.start if known else first[number] for number, partition in log.items() if number not in known
+    }
+
+
+def find_faults(positions: Mapping[int, int], log: Mapping[int, PartitionLog]) -> tuple[Fault, ...]:
+    """Compare every position with the log. A log that starts at the position has lost nothing."""
+    return tuple(
+        fault
+        for partition, position in sorted(positions.items())
+        if (fault := _find_fault(partition, position, log.get(partition)))
+    )
+
+
+def _find_fault(partition: int, position: int, log: PartitionLog | None) -> Fault | None:
+    if log is None:
+        return Fault("partition_gone", partition, position, None)
+    if position > log.end:
+        return Fault("beyond_end", partition, position, log)
+    if position < log.start:
+        return Fault("log_start_passed", partition, position, log)
+    return None
+
+
+def plan_ranges(positions: Mapping[int, int], log: Mapping[int, PartitionLog], max_records: int) -> Plan:
+    """Plan from each position up to the end of its partition, at most `max_records` offsets from each partition."""
+    faults = find_faults(positions, log)
+    if faults:
+        return Plan((), faults)
+    ranges = (
+        Range(partition, position, min(log[partition].end, position + max_records))
+        for partition, position in sorted(positions.items())
+    )
+    return Plan(tuple(range_ for range_ in ranges if len(range_)), ())

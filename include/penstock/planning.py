@@ -1,0 +1,252 @@
+"""The plan step: fence first, restore second, then ask Kafka and write an immutable plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from penstock import ledger
+from penstock.errors import FencedError, HeldError, IdentityError, LogLostError
+from penstock.kafka import TopicLog, find_offsets_at, read_log
+from penstock.ledger import Connection, Load, open_ledger, run
+from penstock.pipeline import Pipeline
+from penstock.plan import find_faults, open_positions, plan_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.plan import Fault
+    from penstock.ranges import Range
+
+TIMES_ASKED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the plan step came to. `load` is None when there is nothing to load."""
+
+    load: Load | None
+    told: str
+    ended_hold: int | None = None
+
+
+def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+    """Plan the next live load of a pipeline, or find the one that this run has planned before."""
+    with open_ledger(uri) as connection:
+        return plan_in(connection, kafka, pipeline, run_id)
+
+
+def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+    """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
+    pipeline_id = _register(connection, pipeline)
+    again = _find_again(connection, pipeline_id, pipeline, run_id)
+    if again is not None:
+        return again
+    fenced = _fence(connection, pipeline_id, pipeline, run_id)
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    generation_id = _bind_generation(connection, pipeline_id, pipeline, log)
+    positions = _restore(connection, kafka, pipeline, generation_id, log)
+    log = _ask_until_settled(kafka, pipeline, positions, log)
+    plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition)
+    if plan.faults:
+        raise describe_faults(pipeline, plan.faults)
+    ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
+    if not plan.ranges:
+        return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.", ended_hold)
+    load = _write(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges)
+    if fenced:
+        run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
+    records = sum(len(range_) for range_ in load.ranges)
+    told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: " + "; ".join(map(str, load.ranges))
+    return Planned(load, told, ended_hold)
+
+
+def _register(connection: Connection, pipeline: Pipeline) -> int:
+    run(
+        connection,
+        "register_pipeline",
+        name=pipeline.name,
+        topic=pipeline.topic,
+        target=str(pipeline.target),
+        declaration=Jsonb(pipeline.model_dump(mode="json")),
+    )
+    row = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+    assert row is not None  # registered above, in this transaction  # noqa: S101
+    return int(row["pipeline_id"])
+
+
+def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
+    """Find the load that this run owns, if the step is tried again."""
+    row = run(connection, "find_load_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
+    if row is None or row["state"] in ("failed", "discarded", "rolled_back"):
+        return None
+    load = ledger.read_load(connection, row["load_id"])
+    if load.state == "superseded":
+        return _find_successor(connection, load)
+    if load.state == "held":
+        return None  # the fence below decides whether the hold still stands
+    return Planned(load, f"{pipeline.name}: this run has planned load {load.load_id} before; it is {load.state}.")
+
+
+def _find_successor(connection: Connection, load: Load) -> Planned | None:
+    if load.superseded_by is None:
+        return None
+    successor = ledger.read_load(connection, load.superseded_by)
+    told = f"load {load.load_id} of this run was superseded by load {successor.load_id}, which is {successor.state}"
+    if successor.state == "published":
+        return Planned(None, f"{load.pipeline}: {told}; nothing is left to do.")
+    if successor.state in ledger.OPEN_STATES:
+        raise FencedError(
+            f"{told}.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=f"let load {successor.load_id} (run {successor.run_id}) finish, or start a new run.",
+        )
+    return None
+
+
+def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> dict[str, Any] | None:
+    """End whatever live load is unfinished, before any position is read. A hold ends only by a changed declaration."""
+    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        return None
+    if row["state"] == "held" and Pipeline.model_validate(row["declaration"]) == pipeline:
+        raise HeldError(
+            f"held: {row['cause']}",
+            pipeline=pipeline.name,
+            load=row["load_id"],
+            next_step=f"`penstock approve {row['load_id']} --why …` publishes it as it is, "
+            f"`penstock discard {row['load_id']} --why …` gives it up (its offsets are loaded again), "
+            "or change the declaration: the next run then plans anew.",
+        )
+    ended = run(
+        connection,
+        "supersede_load",
+        load_id=row["load_id"],
+        state=row["state"],
+        cause=f"run {run_id} planned anew",
+    )
+    if ended.rowcount != 1:
+        raise FencedError("the load to be superseded changed meanwhile.", pipeline=pipeline.name, load=row["load_id"])
+    ledger.record_event(
+        connection, "penstock", ledger.read_load(connection, row["load_id"]), "superseded", f"run {run_id}"
+    )
+    return row
+
+
+def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, log: TopicLog) -> int:
+    row = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        opened = run(
+            connection,
+            "open_generation",
+            pipeline_id=pipeline_id,
+            cluster_id=log.cluster_id,
+            topic_id=log.topic_id,
+        ).fetchone()
+        return int(opened["generation_id"]) if opened else 0
+    refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
+    return int(row["generation_id"])
+
+
+def refuse_other_identity(pipeline: Pipeline, cluster_id: str, topic_id: str, log: TopicLog) -> None:
+    """Stop if the topic under this name is not the one that was loaded so far."""
+    if (cluster_id, topic_id) == (log.cluster_id, log.topic_id):
+        return
+    changed = (
+        f"the cluster is {log.cluster_id}, and was {cluster_id}"
+        if cluster_id != log.cluster_id
+        else f"topic {log.topic} has the id {log.topic_id}, and had {topic_id}: it was deleted and created again"
+    )
+    raise IdentityError(
+        f"not the topic that was loaded so far: {changed}. Its offsets mean other records now; nothing is loaded.",
+        pipeline=pipeline.name,
+        next_step="find out who changed it; to load the new topic, declare a new pipeline for it.",
+    )
+
+
+def _restore(
+    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, generation_id: int, log: TopicLog
+) -> dict[int, int]:
+    """Read the positions, and write one for each partition seen for the first time.
+
+    They are written even if there is nothing to load: a first run that found the end of the log must start there next
+    time, not at a later end.
+    """
+    rows = run(connection, "read_positions", generation_id=generation_id).fetchall()
+    known = {row["partition"]: row["position"] for row in rows}
+    first = {} if known else first_offsets(kafka, pipeline, log)
+    opened = open_positions(known, log.partitions, first)
+    for partition, position in opened.items():
+        run(
+            connection,
+            "open_position",
+            generation_id=generation_id,
+            partition=partition,
+            position=position,
+            origin=log.partitions[partition].start,
+        )
+    return known | opened
+
+
+def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -> dict[int, int]:
+    """Where a pipeline that has loaded nothing yet begins, by its `start`."""
+    if pipeline.start == "earliest":
+        return {number: partition.start for number, partition in log.partitions.items()}
+    if pipeline.start == "latest":
+        return {number: partition.end for number, partition in log.partitions.items()}
+    return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
+
+
+def _ask_until_settled(
+    kafka: Mapping[str, str], pipeline: Pipeline, positions: Mapping[int, int], log: TopicLog
+) -> TopicLog:
+    """Ask again while an end seems to lie below a position: a broker that just became leader may answer from before."""
+    for _ in range(TIMES_ASKED - 1):
+        if not any(fault.kind == "beyond_end" for fault in find_faults(positions, log.partitions)):
+            break
+        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    return log
+
+
+def describe_faults(pipeline: Pipeline, faults: Sequence[Fault]) -> LogLostError:
+    """Say exactly what is wrong with the log, partition by partition."""
+    return LogLostError(
+        "the log and the positions do not fit: " + "; ".join(map(str, faults)) + ". Nothing is loaded.",
+        pipeline=pipeline.name,
+        ranges=[fault.lost for fault in faults if len(fault.lost)],
+        next_step="find out what happened to the topic (retention, deleted records, truncation, another topic); the "
+        "positions stay as they are until a person decides.",
+    )
+
+
+def _write(
+    connection: Connection,
+    pipeline_id: int,
+    generation_id: int,
+    pipeline: Pipeline,
+    run_id: str,
+    ranges: Sequence[Range],
+) -> Load:
+    row = run(
+        connection,
+        "create_load",
+        pipeline_id=pipeline_id,
+        generation_id=generation_id,
+        kind="live",
+        run_id=run_id,
+        declaration=Jsonb(pipeline.model_dump(mode="json")),
+    ).fetchone()
+    load_id = int(row["load_id"]) if row else 0
+    for range_ in ranges:
+        run(
+            connection,
+            "create_load_range",
+            load_id=load_id,
+            partition=range_.partition,
+            from_offset=range_.from_offset,
+            until_offset=range_.until_offset,
+        )
+    return ledger.read_load(connection, load_id)

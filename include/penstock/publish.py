@@ -1,0 +1,179 @@
+"""The publish step: one transaction makes the rows visible and moves the offsets, or nothing happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock import ledger
+from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
+from penstock.ledger import Connection, Load, open_ledger, run
+from penstock.target import attach_attempt_table, sweep_attempt_tables
+from penstock.waiting import wait_until
+
+if TYPE_CHECKING:
+    from penstock.ranges import Range
+
+LOOK_UP_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A load that is published, and whether this call did it."""
+
+    load: Load
+    told: str
+    by_this_call: bool
+
+
+def publish_load(uri: str, load_id: int) -> Published:
+    """Publish a validated load; one that is published already stays as it is."""
+    connection = open_ledger(uri)
+    with connection:
+        committing = False
+        try:
+            load = publish_in(connection, load_id)
+            committing = True
+            connection.commit()
+        except psycopg.OperationalError as error:
+            if not connection.broken:
+                raise _refused(load_id, error) from None
+            return _look_up(uri, load_id, committing, error)
+        published = Published(load, _tell(load), by_this_call=True) if load.state == "validated" else _found(load)
+        # The rows are published; that an old attempt's table stays a while longer must not look like a failure.
+        sweep_attempt_tables(connection)
+    return published
+
+
+def publish_in(connection: Connection, load_id: int) -> Load:
+    """Do all of the publish transaction but its COMMIT. The load comes back as it was found."""
+    connection.execute("set local lock_timeout = '30s'")
+    load = ledger.read_load(connection, load_id)
+    run(connection, "lock_pipeline", name=load.pipeline)
+    load = ledger.read_load(connection, load_id)
+    if load.state == "published":
+        return load
+    refuse_unless_validated(load)
+    if load.kind == "live":
+        for range_ in load.ranges:
+            _move_position(connection, load, range_)
+    _cover(connection, load)
+    attach_attempt_table(connection, load)
+    if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:
+        raise FencedError(pipeline=load.pipeline, load=load_id)
+    ledger.record_event(connection, "penstock", load, "published", None)
+    return load
+
+
+def refuse_unless_validated(load: Load) -> None:
+    """Only a validated load may be published; everything else is told apart."""
+    if load.state == "validated":
+        return
+    if load.state == "held":
+        raise HeldError(
+            f"held: {load.cause}",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=f"`penstock approve {load.load_id} --why …` or `penstock discard {load.load_id} --why …`.",
+        )
+    after = f" by load {load.superseded_by}" if load.superseded_by else ""
+    raise FencedError(
+        f"the load is {load.state}{after}, not validated; nothing is published.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=load.ranges,
+        next_step="`penstock status` shows which load is current.",
+    )
+
+
+def _move_position(connection: Connection, load: Load, range_: Range) -> None:
+    moved = run(
+        connection,
+        "move_position",
+        generation_id=load.generation_id,
+        load_id=load.load_id,
+        partition=range_.partition,
+        from_offset=range_.from_offset,
+        until_offset=range_.until_offset,
+    )
+    if moved.rowcount != 1:
+        raise FencedError(
+            f"the position of partition {range_.partition} is not {range_.from_offset} any more: another load "
+            "moved it. Nothing of this load is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=[range_],
+            next_step="start a new run; it plans from where the other load ended.",
+        )
+
+
+def _cover(connection: Connection, load: Load) -> None:
+    try:
+        run(connection, "cover_ranges", load_id=load.load_id)
+    except psycopg.errors.ExclusionViolation as error:
+        raise FencedError(
+            f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="look at penstock.covered for the load that holds them.",
+        ) from None
+
+
+def _tell(load: Load) -> str:
+    return (
+        f"{load.pipeline}: load {load.load_id} published, {load.rows} rows, {load.quarantined} quarantined, "
+        f"{load.holes} holes: " + "; ".join(map(str, load.ranges))
+    )
+
+
+def _found(load: Load) -> Published:
+    return Published(load, f"{load.pipeline}: load {load.load_id} is published already; it stays.", by_this_call=False)
+
+
+def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
+    return PenstockError(
+        f"PostgreSQL refused to publish: {str(error).splitlines()[0]}. Nothing is published.",
+        load=load_id,
+        next_step="try the publish step again.",
+    )
+
+
+def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> Published:
+    """The connection broke: find out what became of the transaction, instead of doing it again blindly."""
+    outcome = wait_until(lambda: _read_outcome(uri, load_id), seconds=LOOK_UP_SECONDS)
+    if outcome is None:
+        if committing:
+            raise OutcomeUnknownError(
+                "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it.",
+                load=load_id,
+                next_step="when PostgreSQL is back, publish again: that looks first, and never publishes twice.",
+            ) from error
+        raise PenstockError(
+            "the connection broke before COMMIT; nothing is published.",
+            load=load_id,
+            next_step="when PostgreSQL is back, try the publish step again.",
+        ) from error
+    if outcome.state == "published":
+        return _found(outcome)
+    raise PenstockError(
+        "the connection broke and PostgreSQL rolled the publish back; nothing is published.",
+        pipeline=outcome.pipeline,
+        load=load_id,
+        ranges=outcome.ranges,
+        next_step="try the publish step again.",
+    ) from error
+
+
+def _read_outcome(uri: str, load_id: int) -> Load | None:
+    """Read the load behind the pipeline's lock: a transaction still under way holds it, so the answer is final."""
+    try:
+        with open_ledger(uri) as connection:
+            connection.execute("set local lock_timeout = '30s'")
+            load = ledger.read_load(connection, load_id)
+            run(connection, "lock_pipeline", name=load.pipeline)
+            return ledger.read_load(connection, load_id)
+    except (psycopg.OperationalError, PenstockError):
+        return None

@@ -1,0 +1,1 @@
+"""Readers: they hand over explicit ranges of offsets whole, or fail loudly."""

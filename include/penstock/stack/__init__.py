@@ -1,0 +1,1 @@
+"""The embedded stack: PostgreSQL from a wheel, a Kafka broker from its jars, Airflow, all in one folder."""

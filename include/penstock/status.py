@@ -1,0 +1,156 @@
+"""The status of pipelines: what the ledger says, beside what the log says now."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from penstock.errors import IdentityError, KafkaError
+from penstock.health import Health, Newest, judge
+from penstock.kafka import TopicLog, read_logs
+from penstock.lag import read_first_timestamps
+from penstock.plan import find_faults
+from penstock.planning import refuse_other_identity
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition. `position` is None before the first plan, the log's side when Kafka does not answer."""
+
+    partition: int
+    position: int | None
+    log_start: int | None
+    end: int | None
+    lag: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """One pipeline."""
+
+    name: str
+    health: Health
+    load: int | None
+    partitions: tuple[PartitionStatus, ...]
+
+
+def read_status(
+    connection: Connection, kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
+) -> list[PipelineStatus]:
+    """Read the status of pipelines that share one Kafka connection."""
+    ledger = _read_ledger(connection, pipelines)
+    logs, unreachable = _read_logs(kafka, pipelines)
+    return [
+        _describe(connection, kafka, pipeline, ledger.get(pipeline.name), logs.get(pipeline.topic), unreachable)
+        for pipeline in pipelines
+    ]
+
+
+def _read_ledger(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, dict[str, Any]]:
+    cursor = connection.cursor(row_factory=dict_row)
+    rows = cursor.execute(
+        read_statements("status")["read_pipelines"], {"names": [pipeline.name for pipeline in pipelines]}
+    )
+    return {row["name"]: row for row in rows.fetchall()}
+
+
+def _read_logs(kafka: Mapping[str, str], pipelines: Sequence[Pipeline]) -> tuple[dict[str, TopicLog], dict[str, str]]:
+    """Ask for all topics at once; if that fails, one by one, so that one missing topic hides no other."""
+    topics = {pipeline.topic: pipeline.isolation for pipeline in pipelines}
+    try:
+        return read_logs(kafka, topics), {}
+    except KafkaError as error:
+        if len(topics) == 1:
+            return {}, dict.fromkeys(topics, error.what)
+    logs: dict[str, TopicLog] = {}
+    unreachable: dict[str, str] = {}
+    for topic, isolation in topics.items():
+        try:
+            logs |= read_logs(kafka, {topic: isolation})
+        except KafkaError as error:
+            unreachable[topic] = error.what
+    return logs, unreachable
+
+
+def _describe(
+    connection: Connection,
+    kafka: Mapping[str, str],
+    pipeline: Pipeline,
+    row: dict[str, Any] | None,
+    log: TopicLog | None,
+    unreachable: Mapping[str, str],
+) -> PipelineStatus:
+    positions = _read_positions(connection, row)
+    newest = Newest(row["load_id"], row["state"], row["cause"]) if row and row["load_id"] else None
+    other_topic = _find_other_topic(pipeline, row, log)
+    partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
+    faults = find_faults(positions, log.partitions) if log and not other_topic else ()
+    lags = [partition.lag for partition in partitions if partition.lag is not None]
+    health = judge(
+        pipeline.name, newest, faults, sum(lags) if lags else None, unreachable.get(pipeline.topic, ""), other_topic
+    )
+    return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions)
+
+
+def _read_positions(connection: Connection, row: dict[str, Any] | None) -> dict[int, int]:
+    if row is None or row["generation_id"] is None:
+        return {}
+    cursor = connection.execute(read_statements("status")["read_positions"], {"generation_id": row["generation_id"]})
+    return dict(cursor.fetchall())
+
+
+def _find_other_topic(pipeline: Pipeline, row: dict[str, Any] | None, log: TopicLog | None) -> str:
+    if row is None or row["generation_id"] is None or log is None:
+        return ""
+    try:
+        refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
+    except IdentityError as error:
+        return error.what
+    return ""
+
+
+def _describe_partitions(
+    kafka: Mapping[str, str], pipeline: Pipeline, positions: Mapping[int, int], log: TopicLog | None
+) -> tuple[PartitionStatus, ...]:
+    found = log.partitions if log else {}
+    behind = {
+        partition: max(positions.get(partition, known.start), known.start)
+        for partition, known in found.items()
+        if max(positions.get(partition, known.start), known.start) < known.end
+    }
+    oldest = read_first_timestamps(kafka, pipeline.topic, behind, pipeline.isolation)
+    now = time.time()
+    described = []
+    for partition in sorted(positions.keys() | found.keys()):
+        known = found.get(partition)
+        position = positions.get(partition)
+        lag = max(0, known.end - (known.start if position is None else position)) if known else None
+        described.append(
+            PartitionStatus(
+                partition=partition,
+                position=position,
+                log_start=known.start if known else None,
+                end=known.end if known else None,
+                lag=lag,
+                lag_seconds=_age(now, oldest.get(partition), lag),
+            )
+        )
+    return tuple(described)
+
+
+def _age(now: float, oldest_ms: int | None, lag: int | None) -> float | None:
+    """The age of the oldest record that is not loaded. Never negative, whatever the clock of its producer said."""
+    if lag == 0:
+        return 0.0
+    return None if oldest_ms is None else round(max(0.0, now - oldest_ms / 1000), 3)

@@ -1,0 +1,231 @@
+"""The target table, and the tables that loads are staged in before they become a part of it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from penstock.columns import parse_type
+from penstock.errors import DeclarationError, StageError
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+
+    from penstock.ledger import Connection, Load
+    from penstock.pipeline import Pipeline, Target
+
+STAGE_SCHEMA = "penstock_stage"
+
+
+def attempt_table_name(load_id: int, attempt: int) -> str:
+    """Name the table of one attempt, without its schema."""
+    return f"load_{load_id}_{attempt}"
+
+
+def attempt_table(load_id: int, attempt: int) -> sql.Identifier:
+    """Name the table of one attempt."""
+    return sql.Identifier(STAGE_SCHEMA, attempt_table_name(load_id, attempt))
+
+
+def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
+    """The columns of the target by name: type as PostgreSQL spells it, and whether it must not be null."""
+    declared = {column.name: (column.type.sql, column.required) for column in pipeline.columns}
+    carried = {
+        "_load_id": ("bigint", True),
+        "_partition": ("integer", True),
+        "_offset": ("bigint", True),
+        "_timestamp": ("timestamp with time zone", False),
+    }
+    key = {"_key": ("text" if pipeline.key == "text" else "bytea", False)} if pipeline.key else {}
+    return declared | carried | key
+
+
+def ensure_target(connection: Connection, pipeline: Pipeline) -> None:
+    """Create the target on first use; add to it the nullable columns and the indexes that it lacks."""
+    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [str(pipeline.target)])
+    connection.execute("set local lock_timeout = '10s'")
+    found = read_columns(connection, pipeline.target)
+    if not found:
+        _create_target(connection, pipeline)
+    else:
+        refuse_other_kind(connection, pipeline)
+        for name in compare_columns(pipeline, found):
+            _add_column(connection, pipeline, name)
+    for columns in pipeline.indexes:
+        _create_index(connection, pipeline.target, columns)
+
+
+def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str, bool]]:
+    """Read the columns that the target has; none if it is not there."""
+    rows = connection.execute(
+        read_statements("target")["read_columns"],
+        {"schema": target.schema_name, "table": target.table_name},
+    )
+    return {name: (type_, not_null) for name, type_, not_null in rows}
+
+
+def refuse_other_kind(connection: Connection, pipeline: Pipeline) -> None:
+    """Refuse a target that is no table partitioned by load: nothing could be attached to it."""
+    target = pipeline.target
+    row = connection.execute(
+        read_statements("target")["read_kind"], {"schema": target.schema_name, "table": target.table_name}
+    ).fetchone()
+    if row and not row[0]:
+        raise DeclarationError(
+            f"the target {target} exists and is no table partitioned by range (_load_id).",
+            pipeline=pipeline.name,
+            next_step="declare a target that does not exist yet; Penstock creates it.",
+        )
+
+
+def compare_columns(pipeline: Pipeline, found: dict[str, tuple[str, bool]]) -> list[str]:
+    """Find the declared columns that the target lacks; anything that cannot be added is refused."""
+    wanted = describe_columns(pipeline)
+    wrong = [
+        f"column {name} is {found[name][0]}, declared as {type_}"
+        for name, (type_, _) in wanted.items()
+        if name in found and found[name][0] != type_
+    ]
+    wrong += [f"column {name} is required, and a target that exists can only gain nullable columns"
+              for name, (_, required) in wanted.items() if name not in found and required]  # fmt: skip
+    wrong += [f"column {name} of the target is not null, and is not declared (or not as required)"
+              for name, (_, not_null) in found.items()
+              if not_null and not wanted.get(name, ("", False))[1]]  # fmt: skip
+    if wrong:
+        raise DeclarationError(
+            f"the target {pipeline.target} does not fit the declaration: {'; '.join(wrong)}.",
+            pipeline=pipeline.name,
+            next_step="change the declaration, or the table, or declare another target.",
+        )
+    return [name for name in wanted if name not in found]
+
+
+def _create_target(connection: Connection, pipeline: Pipeline) -> None:
+    target = pipeline.target
+    connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
+    columns = sql.SQL(", ").join(
+        sql.SQL("{} {} {}").format(sql.Identifier(name), _type_sql(type_), sql.SQL("not null" if required else ""))
+        for name, (type_, required) in describe_columns(pipeline).items()
+    )
+    connection.execute(
+        sql.SQL("create table {} ({}) partition by range (_load_id)").format(target_identifier(target), columns)
+    )
+
+
+def _add_column(connection: Connection, pipeline: Pipeline, name: str) -> None:
+    type_, _ = describe_columns(pipeline)[name]
+    connection.execute(
+        sql.SQL("alter table {} add column {} {}").format(
+            target_identifier(pipeline.target), sql.Identifier(name), _type_sql(type_)
+        )
+    )
+
+
+def _type_sql(type_: str) -> sql.SQL:
+    """The type as a piece of SQL. Parsing it again is what makes it safe: only known spellings come out of it."""
+    return sql.SQL(parse_type(type_).sql)
+
+
+def _create_index(connection: Connection, target: Target, columns: tuple[str, ...]) -> None:
+    connection.execute(
+        sql.SQL("create index if not exists {} on {} ({})").format(
+            sql.Identifier(shorten(f"{target.table_name}_{'_'.join(columns)}_idx")),
+            target_identifier(target),
+            _join(columns),
+        )
+    )
+
+
+def target_identifier(target: Target) -> sql.Identifier:
+    """Name the target."""
+    return sql.Identifier(target.schema_name, target.table_name)
+
+
+def shorten(name: str) -> str:
+    """Fit a name into PostgreSQL's 63 bytes; what is cut off is replaced by a hash of the whole."""
+    if len(name.encode()) <= 63:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return name.encode()[:54].decode(errors="ignore") + "_" + digest
+
+
+def _join(columns: tuple[str, ...]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, columns))
+
+
+def create_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
+    """Create the table of one attempt. Its CHECK is what later lets PostgreSQL attach it without reading it."""
+    connection.execute(
+        sql.SQL(
+            "create table {} (like {} including defaults including storage including compression,"
+            " check (_load_id >= {} and _load_id < {}))"
+        ).format(
+            attempt_table(load.load_id, attempt),
+            target_identifier(load.declaration.target),
+            sql.Literal(load.load_id),
+            sql.Literal(load.load_id + 1),
+        )
+    )
+
+
+def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
+    """Build the key and the indexes over the staged rows, and count them for the planner.
+
+    The key proves that no offset was staged twice. Building it once over all rows costs less than keeping it up row by
+    row.
+    """
+    table = attempt_table(load.load_id, attempt)
+    connection.execute("set local maintenance_work_mem = '512MB'")
+    try:
+        connection.execute(sql.SQL("alter table {} add primary key (_partition, _offset)").format(table))
+    except psycopg.errors.UniqueViolation as error:
+        raise StageError(
+            f"attempt {attempt} staged an offset twice: {error.diag.message_detail}",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="this is a defect of Penstock; keep the attempt's table and report it.",
+        ) from None
+    for columns in load.declaration.indexes:
+        connection.execute(sql.SQL("create index on {} ({})").format(table, _join(columns)))
+    connection.execute(sql.SQL("analyze {}").format(table))
+
+
+def attach_attempt_table(connection: Connection, load: Load) -> None:
+    """Make the rows of a load visible: its table becomes a partition of the target, whatever its size."""
+    target = load.declaration.target
+    leaf = shorten(f"{target.table_name}_load_{load.load_id}")
+    table = attempt_table(load.load_id, load.attempt)
+    connection.execute(sql.SQL("alter table {} rename to {}").format(table, sql.Identifier(leaf)))
+    connection.execute(
+        sql.SQL("alter table {} set schema {}").format(
+            sql.Identifier(STAGE_SCHEMA, leaf), sql.Identifier(target.schema_name)
+        )
+    )
+    connection.execute(
+        sql.SQL("alter table {} attach partition {} for values from ({}) to ({})").format(
+            target_identifier(target),
+            sql.Identifier(target.schema_name, leaf),
+            sql.Literal(load.load_id),
+            sql.Literal(load.load_id + 1),
+        )
+    )
+
+
+def sweep_attempt_tables(connection: Connection) -> list[str]:
+    """Drop the tables of attempts that nobody needs any more; what a zombie still writes to is left for next time."""
+    swept = []
+    stale = connection.execute(read_statements("target")["find_stale_tables"]).fetchall()
+    for (name,) in stale:
+        try:
+            with connection.transaction():
+                connection.execute("set local lock_timeout = '200ms'")
+                connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(STAGE_SCHEMA, name)))
+                swept.append(name)
+        except psycopg.errors.LockNotAvailable:
+            continue
+    return swept
+

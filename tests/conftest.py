@@ -1,0 +1,21 @@
+"""What all tests share: one real PostgreSQL and one real broker a session, a fresh database and fresh topics a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+# One file a real service.
+pytest_plugins = sorted(path.stem for path in Path(__file__).parent.glob("fix_*.py"))
+
+# A test that uses one of these, by itself or by another fixture, needs services: `make check` leaves it out.
+SERVICES = {"postgres", "kafka", "airflow", "spark"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SERVICES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("services")

@@ -1,0 +1,65 @@
+"""A real broker for the session, and topics of their own for every test."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.stack import ports
+from penstock.stack.broker import Broker
+from penstock.stack.processes import await_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers = itertools.count(1)
+
+
+class MakeTopic(Protocol):
+    """Creates a topic of a name not used before; settings are written with underscores: cleanup_policy="compact"."""
+
+    def __call__(self, partitions: int = 1, **config: str) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that the whole session shares; who stops or kills it starts it again."""
+    broker = Broker(tmp_path_factory.mktemp("stack") / "kafka", *ports.choose(2))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def make_topic(kafka: Broker) -> MakeTopic:
+    """A factory of fresh topics; each has a leader for every partition when its name is returned."""
+
+    def make(partitions: int = 1, **config: str) -> str:
+        topic = f"topic_{next(_numbers)}"
+        create_topic(kafka.bootstrap, topic, partitions, {key.replace("_", "."): to for key, to in config.items()})
+        return topic
+
+    return make
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int, config: dict[str, str] | None = None) -> None:
+    """Create a topic and wait until it can be written and read."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+    admin.create_topics([wanted])[topic].result(timeout=30)
+    await_partitions(admin, topic, partitions)
+
+
+def await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Wait until every partition of a topic has a leader."""
+
+    def led() -> bool:
+        known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
+
+    await_condition(led, 30, f"topic {topic} has {partitions} partitions with a leader")

@@ -1,0 +1,111 @@
+"""What plan_ranges decides, whatever the positions and the log."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.kafka import PartitionLog
+from penstock.plan import Fault, find_faults, open_positions, plan_ranges
+from penstock.ranges import Range
+
+offsets = st.integers(min_value=0, max_value=2**62)
+partition_logs = st.builds(lambda start, size: PartitionLog(start, start + size), offsets, st.integers(0, 10_000))
+logs = st.dictionaries(st.integers(0, 20), partition_logs, min_size=1, max_size=6)
+caps = st.integers(1, 5_000)
+
+
+@st.composite
+def fitting(draw: st.DrawFn) -> tuple[dict[int, int], dict[int, PartitionLog]]:
+    """Positions that lie within their logs."""
+    log = draw(logs)
+    return {partition: draw(st.integers(known.start, known.end)) for partition, known in log.items()}, log
+
+
+@given(fitting(), caps)
+def test_ranges_start_at_the_position_and_never_pass_the_end_or_the_cap(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+) -> None:
+    positions, log = world
+    plan = plan_ranges(positions, log, cap)
+
+    assert plan.faults == ()
+    for range_ in plan.ranges:
+        assert range_.from_offset == positions[range_.partition]
+        assert range_.from_offset < range_.until_offset <= log[range_.partition].end
+        assert len(range_) <= cap
+    assert len({range_.partition for range_ in plan.ranges}) == len(plan.ranges)
+
+
+@given(fitting(), caps)
+def test_planning_again_and_again_tiles_the_log_up_to_its_end(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+) -> None:
+    positions, log = world
+    cap = max(cap, 500)  # a bounded number of turns
+    at = dict(positions)
+    while ranges := plan_ranges(at, log, cap).ranges:
+        for range_ in ranges:
+            assert range_.from_offset == at[range_.partition]
+            at[range_.partition] = range_.until_offset
+
+    assert at == {partition: known.end for partition, known in log.items()}
+
+
+@given(fitting(), caps)
+def test_no_partition_waits_while_another_takes_more_than_the_cap(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+) -> None:
+    positions, log = world
+    planned = {range_.partition: len(range_) for range_ in plan_ranges(positions, log, cap).ranges}
+
+    for partition, known in log.items():
+        assert planned.get(partition, 0) == min(cap, known.end - positions[partition])
+
+
+@given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
+def test_one_partition_that_does_not_fit_stops_the_whole_plan(
+    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+) -> None:
+    misfits = {
+        partition
+        for partition, position in positions.items()
+        if partition not in log or not log[partition].start <= position <= log[partition].end
+    }
+    plan = plan_ranges({**positions}, log, cap)
+
+    assert {fault.partition for fault in plan.faults} == misfits
+    assert not (misfits and plan.ranges)
+
+
+def test_a_log_that_starts_at_the_position_has_lost_nothing() -> None:
+    assert find_faults({0: 500}, {0: PartitionLog(500, 900)}) == ()
+
+
+def test_a_fault_names_the_offsets_that_are_lost() -> None:
+    (fault,) = find_faults({3: 100}, {3: PartitionLog(250, 900)})
+
+    assert fault == Fault("log_start_passed", 3, 100, PartitionLog(250, 900))
+    assert str(fault) == "partition 3 offsets [100, 250) are lost: the log now starts at 250"
+    assert fault.lost == Range(3, 100, 250)
+
+
+def test_a_partition_that_is_gone_is_a_fault_and_not_an_empty_range() -> None:
+    assert [fault.kind for fault in find_faults({0: 5, 1: 7}, {0: PartitionLog(0, 9)})] == ["partition_gone"]
+
+
+def test_offset_zero_and_no_position_are_two_things() -> None:
+    log = {0: PartitionLog(0, 10), 1: PartitionLog(4, 10)}
+
+    assert open_positions({0: 0}, log, {}) == {1: 4}
+    assert open_positions({}, log, {0: 10, 1: 10}) == {0: 10, 1: 10}
+
+
+@given(logs, st.data())
+def test_a_partition_added_later_starts_at_its_log_start_never_at_its_end(
+    log: dict[int, PartitionLog], data: st.DataObject
+) -> None:
+    known = data.draw(st.sets(st.sampled_from(sorted(log)), min_size=1))
+    opened = open_positions(dict.fromkeys(known, 0), log, {})
+
+    assert opened == {partition: log[partition].start for partition in log.keys() - known}
