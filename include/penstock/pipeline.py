@@ -21,10 +21,10 @@ from pydantic import (
 )
 
 from penstock.columns import ColumnType
-from penstock.declaration.mistakes import Place, to_validation_error, word_errors
+from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
 from penstock.declaration.parts import STRICT, Check, Column, Target, TargetField
 from penstock.declaration.reading import read_each_file, read_file
-from penstock.declaration.relations import find_mistakes, unfold
+from penstock.declaration.relations import column_names, find_mistakes, unfold
 from penstock.declaration.schedules import check_schedule
 from penstock.declaration.words import clip
 from penstock.errors import DeclarationError
@@ -68,8 +68,10 @@ def _check_words(text: str) -> str:
 
 
 def _read_start(value: object) -> Start:
-    if value == "earliest" or value == "latest":
-        return "earliest" if value == "earliest" else "latest"
+    if value == "earliest":
+        return "earliest"
+    if value == "latest":
+        return "latest"
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
@@ -158,12 +160,16 @@ class Pipeline(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _tell_all(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _tell_all(cls, given: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Tell the mistakes inside the parts and those between them together."""
-        if not isinstance(given, Mapping):
+        if isinstance(given, cls):
             return handler(given)
-        written, mistakes = unfold(_dump_parts(given))
-        mistakes += find_mistakes(written)
+        if not isinstance(given, Mapping):
+            what = f"must be a mapping, not {clip(given)}; allowed: {', '.join(cls.model_fields)}"
+            raise to_validation_error(cls.__name__, [Mistake((), what)])
+        plain = _dump_parts(given)
+        written, mistakes = unfold(plain)
+        mistakes += find_mistakes(written, column_names(plain))
         try:
             read = handler(written)
         except ValidationError as error:
@@ -191,7 +197,7 @@ def _dump_parts(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dump(part: Any) -> Any:
+def _dump(part: object) -> object:
     return part.model_dump() if isinstance(part, BaseModel) else part
 
 
@@ -209,12 +215,6 @@ def read_pipelines(folder: Path) -> dict[str, Pipeline]:
     """Read every declaration of a folder by name; a DeclarationError tells the mistakes of all files at once."""
     read = read_each(folder)
     errors = [error.what for error in read.values() if isinstance(error, DeclarationError)]
-    pipelines = {each.name: path for path, each in read.items() if isinstance(each, Pipeline)}
-    errors += [
-        f"{path}:1: name: {path.stem} is declared in {pipelines[each.name]} too; allowed: one file a pipeline"
-        for path, each in read.items()
-        if isinstance(each, Pipeline) and pipelines[each.name] != path
-    ]
     if errors:
         raise DeclarationError("\n".join(errors))
     return {each.name: each for each in read.values() if isinstance(each, Pipeline)}

@@ -1,0 +1,172 @@
+"""kill -9 at every point of a load: whatever died, the next run loads every record exactly once.
+
+No hook in the product: a lock that the test holds in the database stops the load at the wanted point, and then all of
+it, driver and Spark included, is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from declaring import write_declaration
+from fix_kafka import MakeTopic
+from loading_process import LoadingProcess, await_blocked, await_true, locked, query
+from penstock.stack.broker import Broker
+from producing import Account, order
+from proving import Watcher, find_faults
+
+State = Callable[[str], None]
+
+
+@pytest.fixture
+def environment(db: str, kafka: Broker, tmp_path: Path) -> dict[str, str]:
+    return {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)}
+
+
+@pytest.fixture
+def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
+    """A topic of two partitions with plain, committed and aborted records and some poison; declared as `orders`."""
+    account = Account(kafka.bootstrap, make_topic(2))
+    write_declaration(tmp_path, account.topic, indexes=[["id"]])
+    account.send_orders(2000)
+    account.transact((order(number) for number in range(50)), commit=False)
+    account.transact((order(number) for number in range(50)), commit=True)
+    account.send([b"{broken", None, b'{"note": "no id"}'])
+    return account
+
+
+@contextmanager
+def stopped_when_planned(db: str) -> Iterator[None]:
+    """The stage step waits for the lock of the target before it begins an attempt."""
+    with locked(db, "select pg_advisory_xact_lock(hashtextextended('analytics.orders', 0))"):
+        yield
+
+
+@contextmanager
+def stopped_when_reading(db: str) -> Iterator[None]:
+    """The first COPY waits for the lock on the attempt's table; its task has read, and nothing is staged."""
+    with psycopg.connect(db) as connection:
+
+        def lock_attempt() -> bool:
+            table = query(db, "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace"
+                              " and relkind = 'r'")  # fmt: skip
+            if table:
+                connection.execute(f"lock table penstock_stage.{table[0][0]} in share mode")  # type: ignore[arg-type]
+            return bool(table)
+
+        await_true(lock_attempt, "the attempt has its table")
+        yield
+        connection.rollback()
+
+
+@contextmanager
+def stopped_when_half_staged(db: str) -> Iterator[None]:
+    """One task is through; the transaction of another waits at its row in stage_task."""
+    with psycopg.connect(db) as connection:
+        # A trigger of the test's own: every task but task 0 waits.
+        connection.execute(
+            "create function public.wait_for_test() returns trigger language plpgsql as"
+            " $$begin if new.task > 0 then perform pg_advisory_xact_lock(4711); end if; return new; end$$;"
+            "create trigger wait before insert on penstock.stage_task for each row execute function wait_for_test()"
+        )
+        connection.commit()
+        connection.execute("select pg_advisory_xact_lock(4711)")
+        yield
+        assert query(db, "select task from penstock.stage_task") == [(0,)]
+        connection.rollback()
+
+
+@contextmanager
+def stopped_when_staged(db: str) -> Iterator[None]:
+    """The checks have run; keeping their results waits."""
+    with locked(db, "lock table penstock.check_result in access exclusive mode"):
+        yield
+
+
+@contextmanager
+def stopped_when_validated(db: str) -> Iterator[None]:
+    """Publish waits at its first change, the move of a position."""
+    await_true(lambda: query(db, "select 1 from penstock.load"), "the load is planned")
+    with locked(db, "lock table penstock.position in share mode"):
+        yield
+
+
+@contextmanager
+def stopped_before_commit(db: str) -> Iterator[None]:
+    """All of publish is done but its last statement and the COMMIT."""
+    await_true(lambda: query(db, "select 1 from penstock.load"), "the load is planned")
+    with locked(db, "lock table penstock.event in access exclusive mode"):
+        yield
+
+
+POINTS = {
+    "planned": stopped_when_planned,
+    "reading": stopped_when_reading,
+    "half_staged": stopped_when_half_staged,
+    "staged": stopped_when_staged,
+    "validated": stopped_when_validated,
+    "before_commit": stopped_before_commit,
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_kill_before_commit_publishes_nothing_and_the_next_run_loads_everything_once(
+    point: str, db: str, account: Account, environment: dict[str, str]
+) -> None:
+    with Watcher(db):
+        loading = LoadingProcess(environment, "orders", "--run-id", "first")
+        with POINTS[point](db):
+            await_blocked(db)
+            loading.kill()
+        assert query(db, "select count(*) from penstock.covered") == [(0,)]
+        account.send_orders(100, first=5000)
+
+        code, document, told = LoadingProcess(environment, "orders").finish()
+
+    assert code == 0, told
+    assert document["state"] == "published"
+    assert find_faults(db, account) == []
+
+
+def test_kill_after_commit_was_sent_is_found_published_and_not_loaded_twice(
+    db: str, account: Account, environment: dict[str, str]
+) -> None:
+    with psycopg.connect(db) as connection:
+        # Deferred: the server is already working on COMMIT when it waits here.
+        connection.execute(
+            "create function public.wait_for_test() returns trigger language plpgsql as"
+            " $$begin perform pg_advisory_xact_lock(4711); return null; end$$;"
+            "create constraint trigger wait after insert on penstock.coverage deferrable initially deferred"
+            " for each row execute function wait_for_test()"
+        )
+    with Watcher(db):
+        loading = LoadingProcess(environment, "orders", "--run-id", "first")
+        with locked(db, "select pg_advisory_xact_lock(4711)"):
+            await_blocked(db)
+            loading.kill()
+        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "COMMIT went through")
+
+        code, document, told = LoadingProcess(environment, "orders", "--run-id", "first").finish()
+        assert code == 0, told
+        assert "published already; it stays" in told
+        assert document["load"] == query(db, "select load_id from penstock.load")[0][0]
+        code, document, told = LoadingProcess(environment, "orders").finish()
+
+    assert (code, document["state"]) == (0, "empty"), told
+    assert find_faults(db, account) == []
+
+
+def test_kill_after_commit_leaves_nothing_to_do(db: str, account: Account, environment: dict[str, str]) -> None:
+    loading = LoadingProcess(environment, "orders")
+    with Watcher(db):
+        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "it is published")
+        loading.kill()
+        code, document, told = LoadingProcess(environment, "orders").finish()
+
+    assert (code, document["state"]) == (0, "empty"), told
+    assert find_faults(db, account) == []

@@ -1,0 +1,40 @@
+"""Declarations for tests: a small one that works, and changes to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from penstock.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = {"id": {"type": "bigint", "path": "$.id", "required": True}, "note": {"type": "text", "path": "$.note"}}
+
+
+def describe(topic: str, **changes: Any) -> dict[str, Any]:
+    """A declaration as it would stand in a YAML file; its target is named after the pipeline."""
+    name = changes.get("name", "orders")
+    return {
+        "name": name,
+        "topic": topic,
+        "value": "json",
+        "columns": COLUMNS,
+        "target": f"analytics.{name}",
+        **changes,
+    }
+
+
+def declare(topic: str, **changes: Any) -> Pipeline:
+    """The same, read."""
+    return Pipeline.model_validate(describe(topic, **changes))
+
+
+def write_declaration(folder: Path, topic: str, **changes: Any) -> Path:
+    """The same, as a file."""
+    described = describe(topic, **changes)
+    path = folder / f"{described['name']}.yaml"
+    path.write_text(yaml.safe_dump(described, sort_keys=False))
+    return path

@@ -1,0 +1,290 @@
+"""The publish transaction against a real PostgreSQL: one winner, all or nothing, visible at once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from declaring import declare
+from loading_process import await_blocked, await_true
+from penstock import ledger
+from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
+from penstock.ledger import open_ledger
+from penstock.publish import publish_load
+from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+from proxy import Proxy
+
+if TYPE_CHECKING:
+    from penstock.pipeline import Pipeline
+
+
+def rows(db: str, query: str) -> list[Any]:
+    with psycopg.connect(db) as connection:
+        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+
+
+def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: str = "live") -> int:
+    """A load of partition 0 with a row for each offset, all steps but publish done."""
+    pipeline = pipeline or declare("topic", indexes=[["id"]])
+    with open_ledger(db) as connection:
+        load_id = insert_load(connection, pipeline, start, until, kind)
+        load = ledger.read_load(connection, load_id)
+        ensure_target(connection, pipeline)
+        attempt = ledger.begin_attempt(connection, load)
+        create_attempt_table(connection, load, attempt)
+        connection.execute(
+            sql.SQL(
+                "insert into {} (id, _load_id, _partition, _offset) select o, {}, 0, o from generate_series({}, {}) o"
+            ).format(attempt_table(load_id, attempt), load_id, start, until - 1)
+        )
+        key_attempt_table(connection, load, attempt)
+        connection.execute(
+            "insert into penstock.stage_task values (%s, %s, 0, 0, %s, %s, %s, 0, 0)",
+            [load_id, attempt, start, until, until - start],
+        )
+        ledger.finish_staging(connection, load, attempt)
+        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+    return load_id
+
+
+def insert_load(connection: ledger.Connection, pipeline: Pipeline, start: int, until: int, kind: str) -> int:
+    from psycopg.types.json import Jsonb
+
+    declaration = Jsonb(pipeline.model_dump(mode="json"))
+    ledger.run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
+               declaration=declaration)  # fmt: skip
+    row = ledger.run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+    assert row
+    pipeline_id = row["pipeline_id"]
+    generation = ledger.run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if generation is None:
+        generation = ledger.run(
+            connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t"
+        ).fetchone()
+        assert generation
+        ledger.run(connection, "open_position", generation_id=generation["generation_id"], partition=0,
+                   position=start, origin=start)  # fmt: skip
+    made = ledger.run(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation["generation_id"],
+                      kind=kind, run_id=f"{kind} {start} {until}", declaration=declaration).fetchone()  # fmt: skip
+    assert made
+    ledger.run(connection, "create_load_range", load_id=made["load_id"], partition=0, from_offset=start,
+               until_offset=until)  # fmt: skip
+    return int(made["load_id"])
+
+
+def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+
+    published = publish_load(db, load_id)
+
+    assert published.by_this_call
+    assert rows(db, "select count(*), min(_offset), max(_offset) from analytics.orders") == [(100, 0, 99)]
+    assert rows(db, "select position from penstock.positions") == [(100,)]
+    assert rows(db, "select from_offset, until_offset, load_id from penstock.covered") == [(0, 100, load_id)]
+    assert rows(db, "select state from penstock.loads") == [("published",)]
+    assert rows(db, "select * from penstock.gaps") == []
+
+
+def test_publishing_twice_leaves_it_as_it_is_and_says_so(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    publish_load(db, load_id)
+
+    again = publish_load(db, load_id)
+
+    assert not again.by_this_call
+    assert again.told == f"orders: load {load_id} is published already; it stays."
+    assert rows(db, "select count(*) from analytics.orders") == [(100,)]
+
+
+def test_two_publishes_of_one_load_at_once_end_with_one_publish(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    outcomes: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(publish_load(db, load_id).by_this_call)) for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(outcomes) == [False] * 4 + [True]
+    assert rows(db, "select count(*) from analytics.orders") == [(100,)]
+
+
+def test_a_load_whose_position_moved_is_fenced_and_publishes_nothing(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute("update penstock.position set position = 60")
+
+    with pytest.raises(FencedError, match="the position of partition 0 is not 0 any more"):
+        publish_load(db, load_id)
+
+    assert rows(db, "select count(*) from analytics.orders") == [(0,)]
+    assert rows(db, "select * from penstock.covered") == []
+    assert rows(db, "select position from penstock.positions") == [(60,)]
+
+
+def test_offsets_that_are_covered_already_are_refused_by_the_constraint(db: str) -> None:
+    publish_load(db, validated_load(db, 0, 100))
+    overlapping = validated_load(db, 50, 150, kind="backfill")
+
+    with pytest.raises(FencedError, match="offsets of this load are published already"):
+        publish_load(db, overlapping)
+
+    assert rows(db, "select count(*) from analytics.orders") == [(100,)]
+
+
+@pytest.mark.parametrize("state", ["planned", "staging", "staged", "superseded", "discarded", "failed"])
+def test_only_a_validated_load_is_published(db: str, state: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute("update penstock.load set state = %s", [state])
+
+    with pytest.raises(FencedError, match=f"the load is {state}, not validated"):
+        publish_load(db, load_id)
+
+    assert rows(db, "select count(*) from analytics.orders") == [(0,)]
+
+
+def test_a_held_load_is_not_published_and_the_ways_on_are_told(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute("update penstock.load set state = 'held', cause = 'amount below 0'")
+
+    with pytest.raises(HeldError, match=f"penstock approve {load_id}"):
+        publish_load(db, load_id)
+
+
+def test_readers_neither_wait_for_a_publish_nor_see_half_of_it(db: str) -> None:
+    publish_load(db, validated_load(db, 0, 100))
+    second = validated_load(db, 100, 300)
+    with psycopg.connect(db) as reader, psycopg.connect(db) as publisher:
+        reader.execute("set lock_timeout = '1s'")
+        reader.execute("select count(*) from analytics.orders").fetchone()  # an open transaction holds its lock
+        from penstock.publish import publish_in
+
+        publish_in(publisher, second)
+        assert reader.execute("select count(*) from analytics.orders").fetchone() == (100,)
+        publisher.commit()
+        assert reader.execute("select count(*) from analytics.orders").fetchone() == (300,)
+
+
+def test_publish_reads_no_row_of_the_load(db: str) -> None:
+    """Attaching must not scan the table: the CHECK of the attempt's table implies the bounds of the partition."""
+    load_id = validated_load(db, 0, 1000)
+    with psycopg.connect(db) as connection:
+        from penstock.publish import publish_in
+
+        connection.execute("set client_min_messages = debug1")
+        told: list[str] = []
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        publish_in(connection, load_id)
+
+    assert any("implied by existing constraints" in message for message in told), told
+    assert not any("verifying table" in message for message in told), told
+
+
+def test_indexes_are_built_before_publish_and_attached_with_it(db: str) -> None:
+    publish_load(db, validated_load(db, 0, 100))
+
+    assert rows(
+        db,
+        "select count(*) from pg_inherits i join pg_class c on c.oid = i.inhparent where c.relname = 'orders_id_idx'",
+    ) == [(1,)]
+
+
+def test_a_nullable_column_declared_later_is_added_to_the_target(db: str) -> None:
+    publish_load(db, validated_load(db, 0, 100))
+    wider = declare("topic", columns={"id": {"type": "bigint", "required": True, "path": "$.id"},
+                                      "note": {"type": "text", "path": "$.note"},
+                                      "city": {"type": "text", "path": "$.city"}})  # fmt: skip
+    publish_load(db, validated_load(db, 100, 200, wider))
+
+    assert rows(db, "select count(*), count(city) from analytics.orders") == [(200, 0)]
+
+
+def test_tables_of_old_attempts_are_dropped_after_publish(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")  # type: ignore[arg-type]
+
+    publish_load(db, load_id)
+
+    assert rows(db, "select c.relname from pg_class c where relnamespace = 'penstock_stage'::regnamespace") == []
+
+
+WAIT_AT_COMMIT = (
+    "create function public.wait_for_test() returns trigger language plpgsql as"
+    " $$begin perform pg_advisory_xact_lock(4711); return null; end$$;"
+    "create constraint trigger wait after insert on penstock.coverage deferrable initially deferred"
+    " for each row execute function wait_for_test()"
+)
+
+
+def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute(WAIT_AT_COMMIT)
+    address = psycopg.conninfo.conninfo_to_dict(db)
+    with Proxy(str(address["host"]), int(str(address["port"]))) as proxy, psycopg.connect(db) as gate:
+        gate.execute("select pg_advisory_xact_lock(4711)")
+        through = psycopg.conninfo.make_conninfo(db, host="127.0.0.1", port=proxy.port)
+        with ThreadPoolExecutor(1) as pool:
+            publishing = pool.submit(publish_load, through, load_id)
+            await_blocked(db)
+            proxy.cut()
+            gate.rollback()  # the server goes on with COMMIT, and nobody hears its reply
+            published = publishing.result(60)
+
+    assert not published.by_this_call
+    assert published.load.state == "published"
+    assert rows(db, "select count(*) from analytics.orders") == [(100,)]
+
+
+def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing_again_works(db: str) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute(WAIT_AT_COMMIT)
+    with psycopg.connect(db) as gate, ThreadPoolExecutor(1) as pool:
+        gate.execute("select pg_advisory_xact_lock(4711)")
+        publishing = pool.submit(publish_load, db, load_id)
+        await_blocked(db)
+        gate.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        with pytest.raises(PenstockError, match="rolled the publish back; nothing is published"):
+            publishing.result(60)
+        gate.rollback()
+
+    assert rows(db, "select count(*) from analytics.orders") == [(0,)]
+    assert publish_load(db, load_id).by_this_call
+
+
+def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_failure(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_id = validated_load(db, 0, 100)
+    monkeypatch.setattr("penstock.publish.LOOK_UP_SECONDS", 1)
+    with psycopg.connect(db) as connection:
+        connection.execute(WAIT_AT_COMMIT)
+    address = psycopg.conninfo.conninfo_to_dict(db)
+    with psycopg.connect(db) as gate, ThreadPoolExecutor(1) as pool:
+        gate.execute("select pg_advisory_xact_lock(4711)")
+        with Proxy(str(address["host"]), int(str(address["port"]))) as proxy:
+            through = psycopg.conninfo.make_conninfo(db, host="127.0.0.1", port=proxy.port)
+            publishing = pool.submit(publish_load, through, load_id)
+            await_blocked(db)
+            proxy.refusing = True  # from now on the database is out of reach
+            proxy.cut()
+            with pytest.raises(OutcomeUnknownError, match="COMMIT was under way"):
+                publishing.result(60)
+        gate.rollback()
+    await_true(lambda: rows(db, "select state from penstock.load") == [("published",)], "COMMIT went through")
+
+    assert not publish_load(db, load_id).by_this_call

@@ -1,0 +1,98 @@
+"""`penstock run` as a process of its own, to be killed, stopped and continued at chosen moments."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+BIN = Path(sys.executable).parent
+
+
+class LoadingProcess:
+    """One `penstock run`, with its Spark driver, in one process group."""
+
+    def __init__(self, environment: dict[str, str], pipeline: str, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [BIN / "penstock", "run", pipeline, "--json", *options],
+            env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, seconds: float = 180) -> tuple[int, dict[str, Any], str]:
+        """Wait for the end: exit code, the document on stdout, what stderr says."""
+        out, err = self.process.communicate(timeout=seconds)
+        return self.process.returncode, json.loads(out) if out.strip() else {}, err
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process and all its descendants, whatever sessions they made for themselves."""
+        for pid in [*find_descendants(self.process.pid), self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL all of it, and await the end of the process."""
+        self.signal(signal.SIGSTOP)  # so that nobody starts a child between being listed and being killed
+        self.signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+def find_descendants(pid: int) -> list[int]:
+    """The processes below one, deepest last."""
+    children = [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in task.read_text().split()
+    ]  # fmt: skip
+    return children + [below for child in children for below in find_descendants(child)]
+
+
+def await_true(condition: Callable[[], Any], what: str, seconds: float = 90) -> Any:
+    """Wait until a condition holds; fail with its name if it never does."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {seconds} s in vain until {what}")
+
+
+def query(db: str, text: str, *values: object) -> list[Any]:
+    """Ask the database."""
+    with psycopg.connect(db) as connection:
+        return connection.execute(text, values).fetchall()  # type: ignore[arg-type]
+
+
+def await_blocked(db: str, seconds: float = 90) -> None:
+    """Wait until some other session of this database waits for a lock that the test holds."""
+    await_true(
+        lambda: query(
+            db,
+            "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            " and pid <> pg_backend_pid()",
+        ),
+        "a step waits at the lock of the test",
+        seconds,
+    )
+
+
+@contextmanager
+def locked(db: str, statement: str, *values: object) -> Iterator[None]:
+    """Hold a lock while the block runs."""
+    with psycopg.connect(db) as connection:
+        connection.execute(statement, values)  # type: ignore[arg-type]
+        yield
+        connection.rollback()

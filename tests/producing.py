@@ -1,0 +1,110 @@
+"""Producing to a real broker, with an account of what became of every record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from confluent_kafka import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from confluent_kafka import KafkaError, Message
+
+Outcome = Literal["plain", "committed", "aborted", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A record that the broker acknowledged."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class Account:
+    """The producer's side of the story: every acknowledged record, and the outcome of its transaction."""
+
+    bootstrap: str
+    topic: str
+    sent: list[Sent] = field(default_factory=list)
+
+    def send(self, values: Iterable[bytes | None], *, partition: int | None = None, key: bytes | None = None) -> None:
+        """Produce without a transaction, and wait for every acknowledgement."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "linger.ms": 5})
+        self._produce(producer, values, "plain", partition, key)
+
+    def send_orders(self, count: int, *, partition: int | None = None, first: int = 0) -> None:
+        """Produce `count` records that become rows."""
+        self.send((order(number) for number in range(first, first + count)), partition=partition)
+
+    def transact(
+        self, values: Iterable[bytes | None], *, commit: bool, partition: int | None = None, name: str = "t"
+    ) -> None:
+        """Produce one transaction, and commit or abort it."""
+        producer = self.begin(name)
+        self._produce(producer, values, "committed" if commit else "aborted", partition, None)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+    def begin(self, name: str) -> Producer:
+        """Open a transaction that the test ends itself."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"{self.topic}-{name}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        return producer
+
+    def leave_open(self, producer: Producer, values: Iterable[bytes | None], *, partition: int | None = None) -> None:
+        """Produce in a transaction that stays open for now."""
+        self._produce(producer, values, "open", partition, None)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Write down what became of the records whose transaction was open."""
+        self.sent = [
+            Sent(sent.partition, sent.offset, sent.value, outcome) if sent.outcome == "open" else sent
+            for sent in self.sent
+        ]
+
+    def visible(self) -> set[tuple[int, int]]:
+        """The partition and offset of every record that a reader of committed records must see."""
+        return {(sent.partition, sent.offset) for sent in self.sent if sent.outcome in ("plain", "committed")}
+
+    def _produce(
+        self,
+        producer: Producer,
+        values: Iterable[bytes | None],
+        outcome: Outcome,
+        partition: int | None,
+        key: bytes | None,
+    ) -> None:
+        failed: list[KafkaError] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failed.append(error)
+                return
+            self.sent.append(Sent(message.partition() or 0, message.offset() or 0, message.value(), outcome))
+
+        where = {} if partition is None else {"partition": partition}
+        for value in values:
+            while True:
+                try:
+                    producer.produce(self.topic, value=value, key=key, on_delivery=note, **where)
+                    break
+                except BufferError:
+                    producer.poll(0.5)
+        left = producer.flush(60)
+        assert left == 0, f"{left} records of {self.topic} were not acknowledged in time"
+        assert not failed, failed[0].str()
+
+
+def order(number: int) -> bytes:
+    """A value that becomes a row."""
+    return json.dumps({"id": number, "note": f"order {number}"}).encode()

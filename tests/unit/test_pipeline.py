@@ -1,0 +1,344 @@
+"""The declaration as a value: what it takes, what it refuses, and that it comes back from JSON as it went."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from penstock.declaration.expectations import EXPECTATIONS
+from penstock.declaration.json_path import format_path, parse_path
+from penstock.pipeline import Check, Column, Pipeline, Target
+
+MINIMAL: dict[str, Any] = {
+    "name": "orders",
+    "topic": "orders",
+    "value": "json",
+    "columns": {"id": {"type": "bigint"}, "amount": {"type": "numeric(12,2)"}},
+    "target": "analytics.orders",
+}
+
+
+def mistakes(**changes: Any) -> dict[str, str]:
+    """Every mistake of the minimal declaration with these changes, by place."""
+    declared = {name: value for name, value in {**MINIMAL, **changes}.items() if value is not ...}
+    with pytest.raises(ValidationError) as refused:
+        Pipeline.model_validate(declared)
+    return {".".join(map(str, error["loc"])): error["msg"] for error in refused.value.errors()}
+
+
+def declare(**changes: Any) -> Pipeline:
+    return Pipeline.model_validate({**MINIMAL, **changes})
+
+
+def test_what_is_left_out_has_the_documented_defaults() -> None:
+    pipeline = declare()
+    assert (pipeline.kafka, pipeline.schedule, pipeline.start) == ("kafka_default", "@hourly", "earliest")
+    assert (pipeline.max_records_per_partition, pipeline.key, pipeline.reader) == (5_000_000, None, "native")
+    assert (pipeline.isolation, pipeline.mode, pipeline.poison) == ("read_committed", "append", "quarantine")
+    assert (pipeline.indexes, pipeline.checks, pipeline.max_quarantined) == ((), (), None)
+    assert (pipeline.owner, pipeline.tags, pipeline.alerts) == ("penstock", (), None)
+    assert (pipeline.retries, pipeline.timeout_minutes) == (3, 120)
+
+
+def test_columns_keep_their_order_and_take_their_own_name_as_path() -> None:
+    assert [(column.name, column.type.sql, column.path) for column in declare().columns] == [
+        ("id", "bigint", ("id",)),
+        ("amount", "numeric(12,2)", ("amount",)),
+    ]
+
+
+def test_a_declaration_survives_the_ledgers_jsonb_which_sorts_names() -> None:
+    columns = {"zz": {"type": "text"}, "a": {"type": "text"}, "mmm": {"type": "text"}}
+    pipeline = declare(columns=columns)
+    stored = json.loads(json.dumps(pipeline.model_dump(mode="json"), sort_keys=True))
+    assert [column.name for column in Pipeline.model_validate(stored).columns] == ["zz", "a", "mmm"]
+    assert Pipeline.model_validate(stored) == pipeline
+
+
+def test_a_declaration_can_be_made_of_parts_in_python() -> None:
+    parts = {
+        "columns": (
+            Column.model_validate({"name": "id", "type": "bigint", "path": "$.id"}),
+            Column.model_validate({"name": "amount", "type": "numeric(12,2)", "path": ("amount",)}),
+        ),
+        "target": Target(schema_name="analytics", table_name="orders"),
+    }
+    assert declare(**parts) == declare()
+    assert Pipeline.model_validate(dict(declare())) == declare()
+
+
+def test_every_mistake_is_told_at_once_also_those_between_the_parts() -> None:
+    told = mistakes(
+        name="Orders",
+        columns={"id": {"type": "bigit"}, "b": {"type": "text", "unit": "s"}},
+        indexes=[["b", "c"]],
+        checks=[{"expect": "expect_column_values_to_be_unique", "column": "d"}],
+        retries="3",
+    )
+    assert set(told) == {"name", "columns.0.type", "columns.1.unit", "indexes.0.1", "checks.0.column", "retries"}
+
+
+def test_a_declaration_that_is_no_mapping_is_refused() -> None:
+    for wrong in (None, ["a"], "orders", 5):
+        with pytest.raises(ValidationError, match="must be a mapping"):
+            Pipeline.model_validate(wrong)
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"name": ...}, "name", "is missing; allowed: the pipeline's name"),
+    ({"nme": "x"}, "nme", "unknown name (did you mean name?); allowed: name, topic,"),
+    ({"name": "1x"}, "name", "no pipeline's name"),
+    ({"name": "x" * 51}, "name", "50 characters at most"),
+    ({"name": "orders\n"}, "name", "no pipeline's name"),
+    ({"topic": ".."}, "topic", "no topic's name"),
+    ({"topic": "a/b"}, "topic", "no topic's name"),
+    ({"topic": 5}, "topic", "must be text, not 5"),
+    ({"value": "avro"}, "value", "cannot be 'avro'; allowed: json, text, bytes"),
+    ({"key": "json"}, "key", "allowed: text, bytes"),
+    ({"reader": "sparc"}, "reader", "did you mean spark"),
+    ({"isolation": "committed"}, "isolation", "allowed: read_committed, read_uncommitted"),
+    ({"mode": "upsert"}, "mode", "allowed: append"),
+    ({"poison": "skip"}, "poison", "allowed: quarantine, stop"),
+    ({"schedule": "@hourely"}, "schedule", "no preset"),
+    ({"schedule": "* * * *"}, "schedule", "five cron fields"),
+    ({"schedule": "60 * * * *"}, "schedule", "no minute"),
+    ({"schedule": "0 24 * * *"}, "schedule", "no hour"),
+    ({"schedule": "0 0 0 * *"}, "schedule", "no day of the month"),
+    ({"schedule": "0 0 * 13 *"}, "schedule", "no month"),
+    ({"schedule": "0 0 * * mo"}, "schedule", "no day of the week"),
+    ({"schedule": "*/0 * * * *"}, "schedule", "no minute"),
+    ({"start": "now"}, "start", "allowed: earliest, latest, or an ISO time with a zone"),
+    ({"start": "2026-01-31T00:00:00"}, "start", "no time zone"),
+    ({"start": "2026-01-31"}, "start", "no time zone"),
+    ({"start": "1969-12-31T23:59:59.999Z"}, "start", "before 1970"),
+    ({"start": None}, "start", "allowed: earliest"),
+    ({"max_records_per_partition": 0}, "max_records_per_partition", "allowed: 1 and more"),
+    ({"max_records_per_partition": 2**63}, "max_records_per_partition", "is too much"),
+    ({"max_records_per_partition": True}, "max_records_per_partition", "must be a whole number"),
+    ({"max_quarantined": -1}, "max_quarantined", "allowed: 0 and more"),
+    ({"retries": -1}, "retries", "allowed: 0 and more"),
+    ({"timeout_minutes": 0}, "timeout_minutes", "allowed: 1 and more"),
+    ({"timeout_minutes": 1.5}, "timeout_minutes", "must be a whole number"),
+    ({"owner": " "}, "owner", "1 to 100 characters"),
+    ({"tags": "shop"}, "tags", "must be a list, not 'shop'; allowed: a list of tags"),
+    ({"target": "orders"}, "target", "allowed: schema.table"),
+    ({"target": "a.b.c"}, "target", "allowed: schema.table"),
+    ({"target": {"schema_name": "a", "table_name": "b"}}, "target", "allowed: schema.table"),
+    ({"target": "Analytics.orders"}, "target", "lower-case"),
+    ({"target": f"analytics.{'x' * 64}"}, "target", "63 characters at most"),
+    ({"target": "penstock.load"}, "target", "the schema penstock is not for targets"),
+    ({"target": "penstock_stage.x"}, "target", "not for targets"),
+    ({"target": "pg_catalog.x"}, "target", "not for targets"),
+    ({"columns": {}}, "columns", "is empty; allowed: one at least"),
+    ({"columns": ...}, "columns", "is missing; allowed: a mapping of column names"),
+    ({"columns": "id"}, "columns", "must be a list, not 'id'; allowed: a mapping of column names"),
+    ({"columns": {"id": "bigint"}}, "columns.0", "must be a mapping, not 'bigint'; allowed: type, path, required"),
+    ({"columns": {"id": {}}}, "columns.0.type", "is missing; allowed: "),
+    ({"columns": {"id": {"type": 5}}}, "columns.0.type", "name of a PostgreSQL type"),
+    ({"columns": {"id": {"type": "int", "requird": True}}}, "columns.0.requird", "did you mean required"),
+    ({"columns": {"id": {"type": "int", "required": "yes"}}}, "columns.0.required", "allowed: true, false"),
+    ({"columns": {"id": {"type": "int", "name": "x"}}}, "columns.id.name", "the name is the key above"),
+    ({"columns": {"id": {"type": "int", "unit": "ms"}}}, "columns.0.unit", "a unit means nothing to integer"),
+    ({"columns": {"id": {"type": "timestamptz", "unit": "ns"}}}, "columns.0.unit", "allowed: s, ms, us"),
+    ({"columns": {"id": {"type": "int", "path": "id"}}}, "columns.0.path", "does not begin with $"),
+    ({"columns": {"id": {"type": "int", "path": "$.a[0]"}}}, "columns.0.path", "cannot read the array index '[0]'"),
+    ({"columns": {"id": {"type": "int", "path": ["a"]}}}, "columns.0.path", "must be a JSON path, not a list"),
+    ({"columns": {"_offset": {"type": "int"}}}, "columns.0", "begins with _"),
+    ({"columns": {"Id": {"type": "int"}}}, "columns.0", "no column name"),
+    ({"columns": {"x" * 64: {"type": "int"}}}, "columns.0", "63 characters at most"),
+    ({"columns": {"ctid": {"type": "int"}}}, "columns.0", "PostgreSQL's own column"),
+    ({"columns": [{"name": "id", "type": "int"}] * 2}, "columns.1", "there twice"),
+    ({"indexes": [["idd"]]}, "indexes.0.0", "no column 'idd' (did you mean id?); allowed: id, amount, _load_id"),
+    ({"indexes": [["_key"]]}, "indexes.0.0", "no column '_key'"),
+    ({"indexes": ["id"]}, "indexes.0", "must be a list, not 'id'; allowed: a list of indexes"),
+    ({"indexes": [[]]}, "indexes.0", "is empty"),
+    ({"indexes": [["id", "id"]]}, "indexes.0.1", "twice in one index"),
+    ({"indexes": [["id"], ["id"]]}, "indexes.1", "the same index"),
+    ({"columns": {"id": {"type": "json"}}, "indexes": [["id"]]}, "indexes.0.0", "allowed: jsonb"),
+    ({"checks": [{}]}, "checks.0.expect", "is missing"),
+    ({"checks": ["x"]}, "checks.0", "must be a mapping"),
+]
+
+
+@pytest.mark.parametrize(("changes", "place", "told"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_refused_at_its_place_and_told_what_is_allowed(
+    changes: dict[str, Any], place: str, told: str
+) -> None:
+    found = mistakes(**changes)
+    assert list(found) == [place]
+    assert told in found[place]
+    assert "allowed: " in found[place]
+    assert found[place].isprintable()
+
+
+BETWEEN = "expect_column_values_to_be_between"
+REFUSED_CHECKS: list[tuple[dict[str, Any], str, str]] = [
+    ({"expect": BETWEEN + "n", "column": "id"}, "expect", f"did you mean {BETWEEN}?"),
+    ({"expect": "ExpectColumnValuesToBeUnique", "column": "id"}, "expect", "no expectation"),
+    ({"expect": "expect_column_values_to_be_increasing", "column": "id"}, "expect", "cannot run on rows in PostgreSQL"),
+    ({"expect": BETWEEN, "column": "id", "severity": "critical"}, "severity", "allowed: error, warning"),
+    ({"expect": BETWEEN, "min_value": 0}, "column", "is missing"),
+    ({"expect": BETWEEN, "column": "x"}, "column", "no column 'x'"),
+    ({"expect": BETWEEN, "column": 5}, "column", "5 names no column"),
+    ({"expect": BETWEEN, "column": "id", "min": 0}, "min", "unknown argument"),
+    ({"expect": BETWEEN, "column": "id", "arguments": {}}, "arguments", "unknown argument"),
+    ({"expect": BETWEEN, "column": "id", "min_value": float("inf")}, "min_value", "not a JSON value"),
+    ({"expect": BETWEEN, "column": "id", "mostly": 99}, "mostly", "a number from 0 to 1"),
+    ({"expect": "expect_compound_columns_to_be_unique", "column_list": ["id", "x"]}, "column_list.1", "no column 'x'"),
+]
+
+
+@pytest.mark.parametrize(("check", "place", "told"), REFUSED_CHECKS)
+def test_a_wrong_check_is_refused_before_great_expectations_sees_it(
+    check: dict[str, Any], place: str, told: str
+) -> None:
+    found = mistakes(checks=[check])
+    assert list(found) == [f"checks.0.{place}"]
+    assert told in found[f"checks.0.{place}"]
+
+
+def test_checks_and_indexes_may_name_the_carried_columns() -> None:
+    pipeline = declare(
+        key="text",
+        indexes=[["_timestamp"], ["_key", "id"]],
+        checks=[{"expect": "expect_column_values_to_not_be_null", "column": "_key"}],
+    )
+    assert pipeline.checks == (
+        Check(expect="expect_column_values_to_not_be_null", severity="error", arguments={"column": "_key"}),
+    )
+
+
+@pytest.mark.parametrize(("value", "type_"), [("text", "text"), ("bytes", "bytea")])
+def test_a_value_without_parts_fills_one_column_whole(value: str, type_: str) -> None:
+    for column in ({"type": type_}, {"type": type_, "path": "$"}):
+        assert declare(value=value, columns={"line": column}).columns[0].path == ()
+    whole = {"type": type_, "path": "$"}
+    assert "fills one" in mistakes(value=value, columns={"a": whole, "b": whole})["columns"]
+    assert "allowed: $" in mistakes(value=value, columns={"a": {**whole, "path": "$.a"}})["columns.0.path"]
+    assert f"allowed: {type_}" in mistakes(value=value, columns={"a": {**whole, "type": "jsonb"}})["columns.0.type"]
+
+
+def test_a_start_is_a_moment_whatever_zone_it_is_written_in() -> None:
+    assert declare(start="2026-01-31T01:00:00+01:00").start == datetime(2026, 1, 31, tzinfo=UTC)
+    assert declare(start="2026-01-31T00:00:00Z").start == datetime(2026, 1, 31, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "*/5 * * * *", "0 8-18/2 * * mon-fri", "0 0 l * 1#2", "0,30 * 1 jan 7"])
+def test_schedules_of_every_kind_are_taken(schedule: str) -> None:
+    assert declare(schedule=schedule).schedule == schedule
+
+
+def test_no_schedule_means_by_hand_only() -> None:
+    assert declare(schedule=None).schedule is None
+
+
+@pytest.mark.parametrize("name", ["kafka", "alerts"])
+def test_a_password_written_in_place_of_a_connection_is_not_repeated(name: str) -> None:
+    for written in ("mailto://user:canary@host", ["mailto://user:canary@host"], {"password": "canary"}):
+        with pytest.raises(ValidationError) as refused:
+            Pipeline.model_validate({**MINIMAL, name: written})
+        assert "canary" not in str(refused.value)
+
+
+def test_what_was_read_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        declare().name = "other"
+
+
+# Round trips.
+names = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True).filter(lambda name: name not in {"xmin", "cmin", "ctid"})
+steps = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=4).map(tuple)
+types = st.sampled_from(["bigint", "numeric(12,2)", "text", "varchar(20)", "char(2)", "timestamptz", "jsonb", "real"])
+moments = st.datetimes(
+    min_value=datetime(1970, 1, 2),  # noqa: DTZ001 - hypothesis adds the zone
+    max_value=datetime(9998, 1, 1),  # noqa: DTZ001
+    timezones=st.just(timezone(timedelta(hours=5.5))),
+)
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+)
+
+
+@st.composite
+def declarations(draw: st.DrawFn) -> dict[str, Any]:
+    columns = draw(st.dictionaries(names, steps, min_size=1, max_size=6))
+    known = st.sampled_from(list(columns))
+    return {
+        **MINIMAL,
+        "start": draw(st.one_of(st.sampled_from(["earliest", "latest"]), moments.map(datetime.isoformat))),
+        "columns": {
+            name: {"type": draw(types), "path": format_path(path), "required": draw(st.booleans())}
+            for name, path in columns.items()
+        },
+        "indexes": draw(st.lists(st.lists(known, min_size=1, unique=True), unique_by=tuple, max_size=3)),
+        "checks": [
+            {"expect": BETWEEN, "column": column, "min_value": draw(scalars), "severity": draw(severities)}
+            for column in draw(st.lists(known, max_size=3))
+        ],
+        "max_quarantined": draw(st.one_of(st.none(), st.integers(0, 2**63 - 1))),
+        "description": draw(st.one_of(st.none(), st.text())),
+    }
+
+
+severities = st.sampled_from(["error", "warning"])
+
+
+@given(declarations())
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_a_declaration_comes_back_from_json_as_it_went(declared: dict[str, Any]) -> None:
+    pipeline = Pipeline.model_validate(declared)
+    assert list(declared["columns"]) == [column.name for column in pipeline.columns]
+    assert Pipeline.model_validate(pipeline.model_dump(mode="json")) == pipeline
+    assert Pipeline.model_validate(pipeline.model_dump()) == pipeline
+    assert Pipeline.model_validate_json(pipeline.model_dump_json()) == pipeline
+
+
+@given(steps)
+def test_a_path_reads_back_whatever_its_names(path: tuple[str, ...]) -> None:
+    assert parse_path(format_path(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("$", ()),
+        ("$.a.b", ("a", "b")),
+        ("$['weird key']['x']", ("weird key", "x")),
+        ('$.a["b"]', ("a", "b")),
+        (r"$['it\'s']", ("it's",)),
+        ("$.größe", ("größe",)),
+    ],
+)
+def test_paths_are_read_in_both_notations(written: str, path: tuple[str, ...]) -> None:
+    assert parse_path(written) == path
+
+
+@pytest.mark.parametrize(
+    "written", ["", "a", "$a", "$.", "$..a", "$.*", "$[0]", "$[*]", "$['a'", "$[a]", "$.a.", "$ .a", "$.a b"]
+)
+def test_other_paths_are_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="names only, no array indexes"):
+        parse_path(written)
+
+
+json_values = st.recursive(
+    scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3))
+)
+part_names = st.sampled_from(["name", "type", "path", "unit", "expect", "severity", "column", "column_list", "mostly"])
+part_values = st.one_of(json_values, types, st.sampled_from(list(EXPECTATIONS)))
+parts = st.lists(st.dictionaries(part_names, part_values))
+
+
+@given(st.dictionaries(st.sampled_from([*Pipeline.model_fields, "nme"]), st.one_of(json_values, parts)))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_is_declared_is_a_pipeline_or_a_validation_error(changes: dict[str, Any]) -> None:
+    try:
+        Pipeline.model_validate({**MINIMAL, **changes})
+    except ValidationError as error:
+        assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - either way is right

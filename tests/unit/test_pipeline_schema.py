@@ -1,0 +1,129 @@
+"""The JSON Schema for editors agrees with the reader, and the lists it is made of with their sources."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
+from penstock.declaration.schema import json_schema, write_schema
+from penstock.declaration.yaml_lines import read_yaml
+from penstock.pipeline import Pipeline
+
+FOLDER = Path(__file__).parents[2] / "include" / "pipelines"
+SAMPLES = sorted(FOLDER.glob("*.yaml"))
+MINIMAL = {"name": "a", "topic": "a", "value": "json", "columns": {"id": {"type": "bigint"}}, "target": "b.a"}
+
+
+def errors(declared: Any) -> list[str]:
+    validator = jsonschema.Draft202012Validator(json_schema())
+    return [error.message for error in validator.iter_errors(declared)]
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    """Run `python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` when it is not."""
+    assert (FOLDER / "pipeline.schema.json").read_text(encoding="utf-8") == write_schema()
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_validates_and_tells_editors_where_the_schema_is(sample: Path) -> None:
+    text = sample.read_text(encoding="utf-8")
+    assert text.startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
+    assert errors(read_yaml(text).data) == []
+    assert read_yaml(text).data == yaml.safe_load(text)
+
+
+def test_every_name_of_a_declaration_is_in_the_schema_with_its_meaning() -> None:
+    properties = json_schema()["properties"]
+    assert set(properties) == set(Pipeline.model_fields)
+    assert all(schema["description"] for schema in properties.values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nme": "x"},
+        {"name": "A"},
+        {"value": "avro"},
+        {"columns": {}},
+        {"columns": [{"name": "id", "type": "int"}]},
+        {"columns": {"_id": {"type": "int"}}},
+        {"columns": {"id": {"type": "bigit"}}},
+        {"columns": {"id": {"type": "int", "path": "a"}}},
+        {"columns": {"id": {"type": "int", "requird": True}}},
+        {"target": "orders"},
+        {"target": "penstock.orders"},
+        {"max_records_per_partition": 0},
+        {"indexes": ["id"]},
+        {"checks": [{"column": "id"}]},
+        {"checks": [{"expect": "expect_nothing"}]},
+        {"checks": [{"expect": "expect_column_values_to_be_unique"}]},
+        {"checks": [{"expect": "expect_column_values_to_be_unique", "column": "id", "mostli": 1}]},
+    ],
+)
+def test_editors_mark_what_the_reader_refuses(changes: dict[str, Any]) -> None:
+    assert errors(MINIMAL) == []
+    assert len(errors({**MINIMAL, **changes})) >= 1
+
+
+INSTALLED = """
+import json
+import great_expectations.expectations.core
+from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
+# What every expectation has, and what Penstock itself decides.
+common = {"id", "meta", "notes", "result_format", "description", "catch_exceptions", "rendered_content", "severity",
+          "windows", "batch_id", "library_metadata"}
+found = {}
+for name in list_registered_expectation_implementations():
+    model = get_expectation_impl(name)
+    metadata = model.schema()["properties"].get("metadata", {}).get("properties", {})
+    fields = {field: about.required for field, about in model.__fields__.items() if field not in common}
+    found[name] = {
+        "postgresql": "PostgreSQL" in metadata.get("supported_data_sources", {}).get("const", []),
+        "needed": [field for field, required in fields.items() if required],
+        "possible": [field for field, required in fields.items() if not required],
+    }
+print(json.dumps(found))
+"""
+
+
+def test_the_expectations_are_those_of_the_installed_great_expectations() -> None:
+    printed = subprocess.run([sys.executable, "-c", INSTALLED], capture_output=True, text=True, check=True).stdout
+    installed = json.loads(printed.splitlines()[-1])
+    assert sorted(name for name, about in installed.items() if not about["postgresql"]) == sorted(NOT_ON_POSTGRESQL)
+    assert {
+        name: (tuple(about["needed"]), tuple(about["possible"]))
+        for name, about in installed.items()
+        if about["postgresql"]
+    } == EXPECTATIONS
+
+
+IMPORTS = """
+import sys, time
+begun = time.perf_counter()
+import penstock.pipeline
+from pathlib import Path
+penstock.pipeline.read_pipelines(Path(sys.argv[1]))
+print(time.perf_counter() - begun)
+print(*sorted({name.split(".")[0] for name in sys.modules}))
+"""
+
+
+def test_reading_the_declarations_imports_nothing_heavy_and_is_quick() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", IMPORTS, str(FOLDER)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    heavy = {"pyspark", "great_expectations", "pandas", "pyarrow", "confluent_kafka", "airflow", "numpy", "psycopg"}
+    assert heavy.isdisjoint(printed[1].split())
+    assert float(printed[0]) < 5  # about 0.3 s on a quiet machine
