@@ -73,7 +73,7 @@ def await_true(condition: Callable[[], Any], what: str, seconds: float = 90) -> 
 def query(db: str, text: str, *values: object) -> list[Any]:
     """Ask the database."""
     with psycopg.connect(db) as connection:
-        return connection.execute(text, values).fetchall()  # type: ignore[arg-type]
+        return connection.execute(text, values).fetchall()
 
 
 def await_blocked(db: str, seconds: float = 90) -> None:
@@ -93,6 +93,6 @@ def await_blocked(db: str, seconds: float = 90) -> None:
 def locked(db: str, statement: str, *values: object) -> Iterator[None]:
     """Hold a lock while the block runs."""
     with psycopg.connect(db) as connection:
-        connection.execute(statement, values)  # type: ignore[arg-type]
+        connection.execute(statement, values)
         yield
         connection.rollback()

@@ -36,7 +36,7 @@ select (select count(*) from {table}),
 def find_faults(db: str, account: Account, pipeline: str = "orders", table: str = "analytics.orders") -> list[str]:
     """Compare table, quarantine and ledger with what was sent and with what the second reader sees."""
     with psycopg.connect(db) as connection:
-        held = connection.execute(f"select _partition, _offset, id from {table}").fetchall()  # type: ignore[arg-type]
+        held = connection.execute(f"select _partition, _offset, id from {table}").fetchall()
         quarantined = connection.execute(
             'select partition, "offset" from penstock.quarantined where pipeline = %s', [pipeline]
         ).fetchall()
@@ -147,7 +147,7 @@ class Watcher:
     def _look(self, connection: psycopg.Connection[Any]) -> None:
         query = AGREEMENT.format(table=self.table)
         try:
-            row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()  # type: ignore[arg-type]
+            row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()
         except psycopg.errors.UndefinedTable:
             return
         assert row

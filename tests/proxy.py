@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 class Proxy:
-    """Forwards to one address. `cut()` resets the clients' side and leaves the server's side open; while `refusing`, new
-    connections end at once."""
+    """Forwards to one address.
+
+    `cut()` resets the clients' side and leaves the server's side open; while `refusing`, new connections end at once.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self.target = (host, port)

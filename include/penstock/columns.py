@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from penstock.declaration.words import clip, meant
 
@@ -53,7 +53,7 @@ ALIASES: dict[str, Family] = {
     "timestamp without time zone": "timestamp",
     "timestamp with time zone": "timestamptz",
 }
-FAMILIES: dict[str, Family] = {name: name for name in SPELLINGS if name != "double"} | ALIASES
+FAMILIES: dict[str, Family] = {**{name: name for name in SPELLINGS if name != "double"}, **ALIASES}
 ALLOWED = (
     "smallint, integer (int, int4), bigint (int8), real, double precision, numeric(p,s), text, varchar(n), char(n), "
     "boolean, bytea, date, time, timestamp, timestamptz, uuid, json, jsonb"
@@ -87,7 +87,7 @@ def parse_type(text: str) -> ColumnType:
     if family == "numeric":
         return _numeric(text, arguments)
     if family in ("varchar", "char"):
-        return _sized(text, cast('Literal["varchar", "char"]', family), arguments)
+        return _sized(text, family, arguments)
     if arguments is not None:
         raise ValueError(f"{clip(text)}: {form['name']} takes no arguments; allowed: {form['name']}")
     return ColumnType(SPELLINGS[family], family)
@@ -108,7 +108,7 @@ def _numeric(text: str, arguments: str | None) -> ColumnType:
     return ColumnType(SPELLINGS["numeric"].format(precision, scale), "numeric", precision=precision, scale=scale)
 
 
-def _sized(text: str, family: Literal["varchar", "char"], arguments: str | None) -> ColumnType:
+def _sized(text: str, family: Family, arguments: str | None) -> ColumnType:
     numbers = _numbers(arguments, 1)
     if numbers is None or not 1 <= numbers[0] <= MAX_LENGTH:
         raise ValueError(

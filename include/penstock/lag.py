@@ -19,8 +19,7 @@ FIRST_RECORD_ONLY = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": 50,
-    "fetch.message.max.bytes": 1024,
-    "queued.min.messages": 1,
+    "fetch.message.max.bytes": 16384,
     "log_level": 3,
 }
 
@@ -40,11 +39,15 @@ def read_first_timestamps(
     deadline = time.monotonic() + seconds
     try:
         while waiting and time.monotonic() < deadline:
+            heard = set()
             for message in consumer.consume(len(waiting), timeout=0.1):
-                waiting.discard(message.partition())
+                heard.add(message.partition())
                 kind, timestamp = message.timestamp()
                 if message.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
                     found.setdefault(message.partition(), timestamp)
+            # A partition that has answered would otherwise fill the queue before the others come in.
+            consumer.incremental_unassign([TopicPartition(topic, partition) for partition in heard & waiting])
+            waiting -= heard
     finally:
         consumer.close()
     return found

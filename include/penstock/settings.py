@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 def read_kafka(value: str) -> dict[str, str]:
     """Read bootstrap servers, or the path of a properties file with the client's settings (librdkafka's names)."""
+    if value.startswith("{"):  # the settings themselves, as JSON: so a Spark driver is handed them
+        return {str(name): str(setting) for name, setting in json.loads(value).items()}
     path = Path(value)
     if not path.is_file():
         if "/" in value:

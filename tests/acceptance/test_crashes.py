@@ -56,7 +56,7 @@ def stopped_when_reading(db: str) -> Iterator[None]:
             table = query(db, "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace"
                               " and relkind = 'r'")  # fmt: skip
             if table:
-                connection.execute(f"lock table penstock_stage.{table[0][0]} in share mode")  # type: ignore[arg-type]
+                connection.execute(f"lock table penstock_stage.{table[0][0]} in share mode")
             return bool(table)
 
         await_true(lock_attempt, "the attempt has its table")

@@ -27,7 +27,7 @@ def settings(kafka: Broker) -> dict[str, str]:
 
 def rows(db: str, query: str, *values: object) -> list[Any]:
     with psycopg.connect(db) as connection:
-        return connection.execute(query, values).fetchall()  # type: ignore[arg-type]
+        return connection.execute(query, values).fetchall()
 
 
 def set_state(db: str, load_id: int, state: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def rows(db: str, query: str) -> list[Any]:
     with psycopg.connect(db) as connection:
-        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+        return connection.execute(query).fetchall()
 
 
 def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: str = "live") -> int:
@@ -211,7 +211,7 @@ def test_a_nullable_column_declared_later_is_added_to_the_target(db: str) -> Non
 def test_tables_of_old_attempts_are_dropped_after_publish(db: str) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
-        connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")  # type: ignore[arg-type]
+        connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")
 
     publish_load(db, load_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Place = tuple[int | str, ...]
+Names: TypeAlias = "Callable[[Place], Mapping[str, str]]"
 
 
 class Mistake(NamedTuple):
@@ -25,23 +26,42 @@ class Mistake(NamedTuple):
     what: str
 
 
-def word_errors(error: ValidationError, names: Callable[[Place], Mapping[str, str]]) -> list[Mistake]:
+# What is wrong, and what is allowed, by pydantic's type of error.
+WORDS = {
+    "missing": ("is missing", "{meaning}"),
+    "literal_error": ("cannot be {given}{meant}", "{choices}"),
+    "string_type": ("must be text, not {given}", "text, in quotes where YAML reads something else"),
+    "int_type": ("must be a whole number, not {given}", "digits, without quotes, dots and underscores"),
+    "bool_type": ("must be true or false, not {given}", "true, false"),
+    "greater_than_equal": ("{given} is too little", "{ge} and more"),
+    "less_than_equal": ("{given} is too much", "{le} and less"),
+    "tuple_type": ("must be a list, not {given}", "{meaning}"),
+    "model_type": ("must be a mapping, not {given}", "{meaning}"),
+    "dict_type": ("must be a mapping, not {given}", "{meaning}"),
+    "too_short": ("is empty", "one at least: {meaning}"),
+    "too_long": ("holds too many", "{max_length} at most"),
+    "value_error": ("{error}", ""),  # from our own validators, which say what is allowed
+}
+
+
+def word_errors(error: ValidationError, names: Names) -> list[Mistake]:
     """Put pydantic's errors into words; `names` tells the names allowed beside a place, with their descriptions."""
-    return [Mistake(_written_place(found["loc"]), _word(found, names)) for found in error.errors(include_url=False)]
+    return [
+        Mistake(_written_place(found["loc"]), _word(found, names))
+        for found in error.errors(include_url=False)
+        # To pydantic a list is too short as well when what it holds is wrong.
+        if not (found["type"] == "too_short" and found["input"])
+    ]
 
 
 def to_validation_error(title: str, mistakes: Iterable[Mistake]) -> ValidationError:
     """Make pydantic's error of mistakes, so that a declaration in Python fails in the same words as one in YAML."""
     details = [
         # Curly brackets are pydantic's placeholders, replaced only by a context, and there is none.
-        InitErrorDetails(type=PydanticCustomError("declaration", _literal(what)), loc=place, input=None)
+        InitErrorDetails(type=PydanticCustomError("declaration", what), loc=place, input=None)
         for place, what in mistakes
     ]
     return ValidationError.from_exception_data(title, details, hide_input=True)
-
-
-def _literal(what: str) -> Any:
-    return what
 
 
 def _written_place(place: Place) -> Place:
@@ -51,33 +71,20 @@ def _written_place(place: Place) -> Place:
     return place[:1] if place[:1] == ("target",) else place
 
 
-def _word(found: ErrorDetails, names: Callable[[Place], Mapping[str, str]]) -> str:  # noqa: PLR0911
-    kind, given, context = found["type"], clip(found["input"]), found.get("ctx", {})
-    beside, name = names(found["loc"][:-1]), str(found["loc"][-1]) if found["loc"] else ""
-    match kind:
-        case "missing":
-            return f"is missing; allowed: {beside.get(name, 'a value')}"
-        case "extra_forbidden":
-            return f"unknown name{meant(name, beside)}; allowed: {', '.join(beside)}"
-        case "literal_error":
-            allowed = re.findall(r"'([^']*)'", context["expected"])
-            return f"cannot be {given}{meant(str(found['input']), allowed)}; allowed: {', '.join(allowed)}"
-        case "string_type":
-            return f"must be text, not {given}; allowed: text, in quotes where YAML reads something else"
-        case "int_type":
-            return f"must be a whole number, not {given}; allowed: digits, without quotes, dots and underscores"
-        case "bool_type":
-            return f"must be true or false, not {given}; allowed: true, false"
-        case "greater_than_equal":
-            return f"{given} is too little; allowed: {context['ge']} and more"
-        case "less_than_equal":
-            return f"{given} is too much; allowed: {context['le']} and less"
-        case "tuple_type" | "list_type":
-            return f"must be a list, not {given}; allowed: {beside.get(name, 'a list of texts')}"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return f"must be a mapping, not {given}; allowed: {beside.get(name, ', '.join(names(found['loc'])))}"
-        case "too_short":
-            return f"is empty; allowed: {beside.get(name, 'one at least')}"
-        case "value_error":
-            return str(context["error"])
-    return f"{found['msg']}; allowed: {beside.get(name, 'something else')}"
+def _word(found: ErrorDetails, names: Names) -> str:
+    known = names(found["loc"][:-1])
+    name = str(found["loc"][-1]) if found["loc"] else ""
+    if found["type"] == "extra_forbidden":
+        return f"unknown name{meant(name, known)}; allowed: {', '.join(known)}"
+    what, allowed = WORDS.get(found["type"], (found["msg"], "{meaning}"))
+    of_list = names(found["loc"][:-2]).get(str(found["loc"][-2]), "") if len(found["loc"]) > 1 else ""
+    within = ", ".join(names(found["loc"])) or of_list or "a mapping of names to values"
+    context = {
+        "given": clip(found["input"]),
+        "meaning": known.get(name, within),
+        **found.get("ctx", {}),
+    }
+    if found["type"] == "literal_error":
+        choices = re.findall(r"'([^']*)'", context["expected"])
+        context |= {"choices": ", ".join(choices), "meant": meant(str(found["input"]), choices)}
+    return "; allowed: ".join(part.format_map(context) for part in (what, allowed) if part)

@@ -22,12 +22,11 @@ from pydantic import (
 from penstock.columns import ColumnType, parse_type
 from penstock.declaration import json_path
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
+from penstock.declaration.relations import CARRIED
 from penstock.declaration.words import clip, meant
 
 # Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-# The columns that every target row carries after the declared ones; `_key` only where the pipeline asks for it.
-CARRIED = ("_load_id", "_partition", "_offset", "_timestamp", "_key")
 _SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 _OWN_SCHEMAS = ("penstock", "penstock_stage", "information_schema")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -80,7 +79,9 @@ class Column(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if name.startswith("_"):
-            raise ValueError(f"{clip(name)} begins with _, kept for {', '.join(CARRIED)}; allowed: a letter first")
+            raise ValueError(
+                f"{clip(name)} begins with _, kept for {', '.join((*CARRIED, '_key'))}; allowed: a letter first"
+            )
         if not _IDENTIFIER.fullmatch(name):
             raise ValueError(
                 f"{clip(name)} is no column name; allowed: a lower-case letter, "
@@ -152,8 +153,8 @@ class Check(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather_arguments(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or isinstance(given.get("arguments"), dict):
+    def _gather_arguments(cls, given: object) -> object:
+        if not isinstance(given, dict) or ("arguments" in given and given.keys() <= cls.model_fields.keys()):
             return given
         own = {name: given[name] for name in ("expect", "severity") if name in given}
         return own | {"arguments": {name: value for name, value in given.items() if name not in own}}

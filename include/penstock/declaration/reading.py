@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from penstock.declaration.mistakes import Place
 
 M = TypeVar("M", bound=BaseModel)
+SUFFIXES = (".yaml", ".yml")
+Found: TypeAlias = "tuple[Place, int, str]"
 
 
 def read_file(path: Path, model: type[M], *, named_as_file: bool = False) -> M:
     """Read one file; a DeclarationError tells every mistake, one a line: file:line: where: what is wrong."""
     document = _read_document(path)
-    found, read = list(document.mistakes), None
-    if document.readable:
-        read = _validate(document, model, found)
-    if read is not None and named_as_file and getattr(read, "name", path.stem) != path.stem:
-        what = f"{clip(getattr(read, 'name', None))} is not the file's name; allowed: {path.stem}"
-        found.append((("name",), document.line(("name",)), what))
+    read, found = _validate(document, model)
+    if named_as_file:
+        found += _other_name(document, path)
     if read is None or found:
         lines = [_tell(path, *mistake) for mistake in sorted(found, key=lambda mistake: mistake[1])]
         raise DeclarationError("\n".join(dict.fromkeys(lines)))
@@ -38,14 +37,18 @@ def read_each_file(folder: Path, model: type[M]) -> dict[Path, M | DeclarationEr
     """Read every YAML file of a folder, in the order of their names; a broken one leaves the others be."""
     if not folder.is_dir():
         raise DeclarationError(f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline")
-    read: dict[Path, M | DeclarationError] = {}
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".yaml", ".yml") and not path.name.startswith("."):
-            try:
-                read[path] = read_file(path, model, named_as_file=True)
-            except DeclarationError as error:
-                read[path] = error
-    return read
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
+    return {path: _read_one_of(files, path, model) for path in files}
+
+
+def _read_one_of(files: list[Path], path: Path, model: type[M]) -> M | DeclarationError:
+    earlier = [other for other in files[: files.index(path)] if other.stem == path.stem]
+    if earlier:
+        return DeclarationError(f"{path}:1: {path.stem} is declared in {earlier[0]} too; allowed: one file a pipeline")
+    try:
+        return read_file(path, model, named_as_file=True)
+    except DeclarationError as error:
+        return error
 
 
 def _read_document(path: Path) -> Document:
@@ -53,24 +56,31 @@ def _read_document(path: Path) -> Document:
         return read_yaml(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        mistake: tuple[Place, int, str] = ((), line, "not UTF-8; allowed: UTF-8 text")
+        mistake: Found = ((), line, "not UTF-8; allowed: UTF-8 text")
     except OSError as error:
         mistake = ((), 0, f"{(error.strerror or 'cannot be read').lower()}; allowed: a YAML file that can be read")
-    return Document(mistakes=[mistake], readable=False)
+    return Document(mistakes=[mistake], unread={()})
 
 
-def _validate(document: Document, model: type[M], found: list[tuple[Place, int, str]]) -> M | None:
-    """Validate what was read, and add to `found`; pydantic's own error is not chained, for it may quote secrets."""
+def _validate(document: Document, model: type[M]) -> tuple[M | None, list[Found]]:
+    """Validate what was read; pydantic's own error is not chained, for it may quote secrets."""
+    found = list(document.mistakes)
+    if () in document.unread:
+        return None, found
     try:
-        return model.model_validate(document.data)
+        return model.model_validate(document.data), found
     except ValidationError as error:
-        mistakes = [(mistake["loc"], mistake["msg"]) for mistake in error.errors(include_url=False)]
-    blamed = {place for place, _, _ in document.mistakes}
-    for written, what in mistakes:
-        place = _as_written(document, written)
-        if place not in blamed:  # What YAML itself could not read is told once.
-            found.append((place, document.line(place), what))
-    return None
+        mistakes = [(_as_written(document, mistake["loc"]), mistake["msg"]) for mistake in error.errors()]
+    # What YAML itself could not read is told once.
+    found += [(place, document.line(place), what) for place, what in mistakes if place not in document.unread]
+    return None, found
+
+
+def _other_name(document: Document, path: Path) -> list[Found]:
+    name = document.data.get("name") if isinstance(document.data, dict) else None
+    if not isinstance(name, str) or name == path.stem:
+        return []
+    return [(("name",), document.line(("name",)), f"{clip(name)} is not the name of the file; allowed: {path.stem}")]
 
 
 def _as_written(document: Document, place: Place) -> Place:

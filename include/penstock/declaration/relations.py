@@ -18,27 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Written = dict[str, Any]
-# The carried columns that checks and indexes may name too; `_key` is added where the pipeline asks for it.
+# The columns that every target row carries after the declared ones; then `_key`, where the pipeline asks for it.
 CARRIED = ("_load_id", "_partition", "_offset", "_timestamp")
 WHOLE_VALUES = {"text": "text", "bytes": "bytea"}
 _OWN_ARGUMENTS = ("expect", "severity")
 
 
-def find_mistakes(written: Mapping[str, Any]) -> list[Mistake]:
-    """Find every mistake between the parts; what is wrong inside a part is found by the part."""
+def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]:
+    """Find every mistake between the parts, given the table's column names; inside a part, the part finds it."""
     return [
         *_twice(written),
         *_whole_value(written),
         *_units(written),
-        *_indexes(written),
-        *_checks(written),
+        *_indexes(written, names),
+        *_checks(written, names),
     ]
 
 
-def column_names(written: Mapping[str, Any]) -> list[str]:
-    """Tell the names that a table of this declaration has."""
-    declared = [column["name"] for _, column in _columns(written) if isinstance(column.get("name"), str)]
-    return [*declared, *CARRIED, *(("_key",) if written.get("key") else ())]
+def column_names(given: Mapping[str, Any]) -> list[str]:
+    """Tell the names of the table's columns, those with mistakes inside as well."""
+    columns = given.get("columns")
+    declared = list(columns) if isinstance(columns, dict) else [column.get("name") for _, column in _columns(given)]
+    return [*(name for name in declared if isinstance(name, str)), *CARRIED, *(("_key",) if given.get("key") else ())]
 
 
 def _columns(written: Mapping[str, Any]) -> list[tuple[int, Written]]:
@@ -99,9 +100,8 @@ def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
             )
 
 
-def _indexes(written: Mapping[str, Any]) -> Iterator[Mistake]:
-    names = column_names(written)
-    plain_json = {column.get("name") for _, column in _columns(written) if (t := _type(column)) and t.family == "json"}
+def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
+    unordered = [column.get("name") for _, column in _columns(written) if (t := _type(column)) and t.family == "json"]
     indexes = [(at, _list(index)) for at, index in enumerate(_list(written.get("indexes")))]
     for at, index in indexes:
         if index and index in [earlier for before, earlier in indexes if before < at]:
@@ -111,7 +111,7 @@ def _indexes(written: Mapping[str, Any]) -> Iterator[Mistake]:
                 yield Mistake(("indexes", at, place), f"{clip(name)} is twice in one index; allowed: each column once")
             if isinstance(name, str):
                 yield from _unknown(("indexes", at, place), name, names)
-            if name in plain_json:
+            if name in unordered:
                 yield Mistake(("indexes", at, place), f"{clip(name)} is json, which has no order; allowed: jsonb")
 
 
@@ -120,8 +120,7 @@ def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Itera
         yield Mistake(place, f"no column {clip(name)}{meant(name, names)}; allowed: {', '.join(names)}")
 
 
-def _checks(written: Mapping[str, Any]) -> Iterator[Mistake]:
-    names = column_names(written)
+def _checks(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
     for at, check in enumerate(_list(written.get("checks"))):
         if isinstance(check, dict):
             yield from _arguments(at, check)

@@ -28,5 +28,6 @@ def clip(value: object) -> str:
 
 def meant(name: str, names: Iterable[str]) -> str:
     """Guess the name that was meant: ` (did you mean …?)`, or nothing."""
-    near = get_close_matches(name[:_LONGEST], list(names), n=1)
+    known = list(names)
+    near = get_close_matches(name[:_LONGEST], known, n=1) or [each for each in known if name and each.startswith(name)]
     return f" (did you mean {near[0]}?)" if near else ""

@@ -7,6 +7,7 @@ the log. It is `CheckedChunk` that decides whether this was the chunk, the whole
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import ge
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import LogLostError, ReadError
@@ -85,7 +86,7 @@ class CheckedChunk:
         offsets = batch.offsets
         if batch.partition != self.range.partition:
             raise self._refuse(f"the reader gave a record of partition {batch.partition}")
-        if offsets[0] < self.position or any(after <= before for before, after in zip(offsets, offsets[1:])):  # noqa: B905
+        if offsets[0] < self.position or any(map(ge, offsets, offsets[1:])):
             raise self._refuse(f"the reader gave offsets that do not rise, at or after {self.position}")
         if offsets[-1] >= self.range.until_offset:
             raise self._refuse(f"the reader gave offset {offsets[-1]}, past the end of its chunk")

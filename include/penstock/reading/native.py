@@ -14,7 +14,7 @@ from penstock.ranges import Range
 from penstock.reading.contract import Batch, CheckedChunk, End, Headers, lost_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from confluent_kafka import Message
 
@@ -57,7 +57,7 @@ BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
 
 
-def read_chunk(source: Source, chunk: Chunk) -> Iterator[Batch | End]:
+def read_chunk(source: Source, chunk: Chunk) -> Generator[Batch | End]:
     """Read one chunk with a consumer of its own: nothing that another chunk left behind can show up in it."""
     consumer = open_consumer(source)
     try:
@@ -85,9 +85,18 @@ def open_consumer(source: Source) -> Consumer:
 
 def find_log_start(source: Source, partition: int) -> int:
     """Ask where the log of a partition starts now."""
+    return _ask_watermarks(source, partition)[0]
+
+
+def find_log_end(source: Source, partition: int) -> int:
+    """Ask where the log of a partition ends now, at the isolation level of the source."""
+    return _ask_watermarks(source, partition)[1]
+
+
+def _ask_watermarks(source: Source, partition: int) -> tuple[int, int]:
     consumer = open_consumer(source)
     try:
-        return _find_watermarks(consumer, source, Range(partition, 0, 0))[0]
+        return _find_watermarks(consumer, source, Range(partition, 0, 0))
     finally:
         consumer.close()
 
@@ -135,23 +144,22 @@ class _Reading:
 
     def _split(self, messages: list[Message]) -> tuple[list[Message], End | None]:
         """Records of the range, and the end if something among the messages marks it."""
-        if messages and messages[-1].error() is None and messages[-1].offset() < self.range.until_offset:
-            if all(message.error() is None for message in messages):
-                return messages, None
         records: list[Message] = []
+        until = self.range.until_offset
         for message in messages:
+            if message.error() is None and message.offset() < until:
+                records.append(message)
+                continue
             end = self._judge(message)
             if end is not None:
                 return records, end
-            if message.error() is None:
-                records.append(message)
         return records, None
 
     def _judge(self, message: Message) -> End | None:
         """The end if this message marks it; an error that waiting cannot mend is raised."""
         error = message.error()
         if error is None:
-            return End(message.offset()) if message.offset() >= self.range.until_offset else None
+            return End(message.offset())
         if error.code() == Code._PARTITION_EOF:
             return End(message.offset())
         if error.code() == Code._AUTO_OFFSET_RESET:
@@ -196,5 +204,8 @@ class _Reading:
 
 
 def _headers(message: Message) -> Headers:
-    found: list[tuple[str, Any]] | None = message.headers()
+    try:
+        found: list[tuple[str, Any]] | None = message.headers()
+    except UnicodeDecodeError:  # the name of a header may be any bytes
+        return [("headers whose names are no UTF-8", None)]
     return [(name, value) for name, value in found or []]

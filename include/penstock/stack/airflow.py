@@ -46,7 +46,7 @@ class Airflow:
         loads: str,
         kafka: str,
         pipelines: Path | None = None,
-        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder.resolve()
         self.port = port
@@ -56,7 +56,7 @@ class Airflow:
         self._database = database
         self._loads = loads
         self._kafka = kafka
-        self._settings = dict(settings or {})
+        self._extra = dict(environment or {})
 
     def __repr__(self) -> str:
         return f"Airflow({str(self.folder)!r}, {self.port})"
@@ -124,7 +124,7 @@ class Airflow:
     def _members(self) -> list[psutil.Process]:
         """All processes of its session: tasks move to groups of their own, and none leaves the session."""
         process = processes.read_record(self._record)
-        return processes.find_session(process) if process else []
+        return _find_session(process) if process else []
 
     def _wrapper(self) -> Path:
         path = self.folder / "bin" / "airflow"
@@ -160,15 +160,16 @@ class Airflow:
             "DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
             "LOGGING__LOGGING_LEVEL": "INFO",
-            **self._settings,
         }
         return {f"AIRFLOW__{name}": value for name, value in options.items()} | {
             "AIRFLOW_HOME": str(self.folder),
             "PATH": os.pathsep.join([str(self.folder / "bin"), str(_programs()), os.environ.get("PATH", "")]),
+            "PYTHONUNBUFFERED": "1",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": ports.LOOPBACK,
             "PENSTOCK_PIPELINES": str(self.pipelines),
             **self._connections(),
+            **self._extra,
         }
 
     def _connections(self) -> dict[str, str]:
@@ -190,6 +191,23 @@ class Airflow:
         if not path.exists():
             _write_secretly(path, {name: secrets.token_urlsafe(32) + "=" for name in ("fernet", "api", "jwt")})
         return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _find_session(leader: processes.Process) -> list[psutil.Process]:
+    if not processes.is_alive(leader) and psutil.pid_exists(leader.pid) and not _is_zombie(psutil.Process(leader.pid)):
+        return []  # the id belongs to somebody else now, and so does the session of that id
+    found = []
+    for candidate in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if os.getsid(candidate.pid) == leader.pid and not _is_zombie(candidate):
+                found.append(candidate)
+    return found
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
 
 
 def _write_secretly(path: Path, content: Mapping[str, str]) -> None:

@@ -41,7 +41,7 @@ class Service(Protocol):
 
 
 class Web(Service, Protocol):
-    """Airflow, as the stack sees it: made as Airflow(folder, port, database=URI, loads=URI, kafka=bootstrap servers)."""
+    """Airflow, as the stack sees it; made as Airflow(folder, port, database=URI, loads=URI, kafka=servers)."""
 
     url: str
 

@@ -21,7 +21,9 @@ from penstock.stack import ports, processes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USER = "penstock"
+# Not "penstock": a role's own schema comes first on its search path, and the ledger is for qualified names only.
+USER = "postgres"
+DATABASE = "penstock"
 NOBODY = "65534"
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
@@ -54,7 +56,7 @@ class Postgres:
     def __repr__(self) -> str:
         return f"Postgres({str(self.folder)!r}, {self.port})"
 
-    def uri(self, database: str = USER) -> str:
+    def uri(self, database: str = DATABASE) -> str:
         """The URI of one of its databases. It holds the password: never log it."""
         password = self._password_file.read_text(encoding="utf-8")
         return f"postgresql://{USER}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
@@ -116,7 +118,7 @@ class Postgres:
     def create_database(self, database: str, template: str = "template0") -> str:
         """Create a database unless it is there; returns its URI."""
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
-            if not conn.execute("select from pg_database where datname = %s", [database]).fetchone():
+            if conn.execute("select 1 from pg_database where datname = %s", [database]).fetchone() is None:
                 conn.execute(
                     sql.SQL("create database {} template {}").format(sql.Identifier(database), sql.Identifier(template))
                 )

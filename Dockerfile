@@ -1,0 +1,47 @@
+# One image for all that is ours: Airflow's services, Spark's master and workers, and the command line.
+# It keeps the layout of the repository, because the package finds its jars, its Spark job and its DAGs beside it.
+
+# The jars of `reader: spark`: named by pom.xml, checked against jars.sha256, one by one and as a whole.
+FROM maven:3.9.9-eclipse-temurin-17 AS jars
+WORKDIR /build
+COPY pom.xml jars.sha256 ./
+RUN mvn -q -B -Dstyle.color=never -P spark -Djars=/build/jars dependency:copy-dependencies \
+ && grep ' spark/' jars.sha256 > spark.sha256 \
+ && cd jars && sha256sum --check --quiet ../spark.sha256 \
+ && test "$(ls spark | wc -l)" = "$(wc -l < ../spark.sha256)"
+
+FROM python:3.11.14-slim-bookworm
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+ && rm -rf /var/lib/apt/lists/*
+
+# The folders that volumes are mounted on exist here, so that a new volume belongs to the user and not to root.
+RUN useradd --uid 10001 --create-home penstock \
+ && mkdir -p /opt/penstock/spark /var/lib/airflow/logs /var/lib/spark \
+ && chown -R penstock:penstock /var/lib/airflow /var/lib/spark
+WORKDIR /opt/penstock
+ENV PATH=/opt/penstock/.venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYSPARK_PYTHON=/opt/penstock/.venv/bin/python \
+    SPARK_CONF_DIR=/opt/penstock/spark \
+    SPARK_WORKER_DIR=/var/lib/spark/work \
+    AIRFLOW_HOME=/var/lib/airflow \
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/penstock/dags \
+    AIRFLOW__CORE__LOAD_EXAMPLES=False \
+    PENSTOCK_PIPELINES=/opt/penstock/include/pipelines
+
+# As `make setup` does it: every package by its hash.
+COPY requirements-uv.lock requirements.lock ./
+RUN python -m venv .venv \
+ && pip install -q --no-cache-dir --require-hashes -r requirements-uv.lock \
+ && uv pip sync -q --no-cache --python .venv/bin/python --require-hashes requirements.lock
+
+COPY pyproject.toml README.md ./
+COPY include include
+RUN uv pip install -q --no-cache --python .venv/bin/python --no-build-isolation --no-deps -e .
+COPY --from=jars /build/jars/spark .jars/spark
+COPY spark_jobs spark_jobs
+COPY dags dags
+
+USER penstock
+CMD ["penstock", "--help"]

@@ -1,0 +1,125 @@
+"""The JSON Schema of a declaration as it is written in YAML, for editors: completion, and most mistakes while typing.
+
+`python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from penstock.columns import FAMILIES
+from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
+from penstock.declaration.parts import Column
+from penstock.declaration.schedules import PRESETS
+from penstock.pipeline import Pipeline
+
+Schema = dict[str, Any]
+_IDENTIFIER = "[a-z_][a-z0-9_]{0,62}"
+_PATTERNS = {
+    "name": "^[a-z][a-z0-9_]{0,49}$",
+    "topic": "^[a-zA-Z0-9._-]{1,249}$",
+    "kafka": "^[A-Za-z0-9_.-]{1,200}$",
+    "alerts": "^[A-Za-z0-9_.-]{1,200}$",
+    "target": rf"^(?!penstock\.|penstock_stage\.|information_schema\.|pg_){_IDENTIFIER}\.{_IDENTIFIER}$",
+}
+
+
+def json_schema() -> Schema:
+    """Make the schema: the model's own, with the parts that YAML writes in another way put in."""
+    model = Pipeline.model_json_schema()
+    properties: dict[str, Schema] = model["properties"]
+    for name, pattern in _PATTERNS.items():
+        properties[name]["pattern"] = pattern
+    properties["schedule"] |= {"examples": [*PRESETS, "15 * * * *"]}
+    properties["start"] |= {"examples": ["earliest", "latest", "2026-01-31T00:00:00Z"]}
+    properties["columns"] |= {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": "^[a-z][a-z0-9_]{0,62}$"},
+    }
+    properties["columns"]["additionalProperties"] = _column()
+    for lists_only in ("items", "minItems", "maxItems"):
+        properties["columns"].pop(lists_only, None)
+    properties["checks"]["items"] = _check()
+    for schema in properties.values():
+        schema.pop("title", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Penstock pipeline",
+        "description": Pipeline.__doc__,
+        "type": "object",
+        "properties": properties,
+        "required": model["required"],
+        "additionalProperties": False,
+    }
+
+
+def _column() -> Schema:
+    properties = Column.model_json_schema()["properties"]
+    del properties["name"]
+    for schema in properties.values():
+        schema.pop("title", None)
+    sized = ("numeric", "decimal", "varchar", "character varying", "char", "character")
+    plain = [name for name in FAMILIES if name not in sized]
+    examples = [*plain, "numeric(12,2)", "varchar(20)", "char(2)"]
+    arguments = r"(numeric|decimal) ?\([0-9]+, ?[0-9]+\)|(varchar|character varying|char|character) ?\([0-9]+\)"
+    properties["type"] |= {
+        "pattern": f"^({'|'.join(plain)}|{arguments})$",
+        "examples": examples,
+    }
+    properties["path"] |= {"pattern": r"^\$"}
+    return {"type": "object", "properties": properties, "required": ["type"], "additionalProperties": False}
+
+
+def _check() -> Schema:
+    """Each expectation with its own arguments: editors offer those of the one that is written."""
+    return {
+        "type": "object",
+        "properties": {
+            "expect": {"enum": list(EXPECTATIONS), "description": "an expectation of Great Expectations"},
+            "severity": {
+                "enum": ["error", "warning"],
+                "default": "error",
+                "description": "error holds the load, warning publishes it and alerts",
+            },
+        },
+        "required": ["expect"],
+        "allOf": [
+            {
+                "if": {"properties": {"expect": {"const": expect}}, "required": ["expect"]},
+                "then": {
+                    "properties": {
+                        "expect": True,
+                        "severity": True,
+                        **{name: _argument(name) for name in (*needed, *possible)},
+                    },
+                    "required": list(needed),
+                    "additionalProperties": False,
+                },
+            }
+            for expect, (needed, possible) in EXPECTATIONS.items()
+        ],
+    }
+
+
+def _argument(name: str) -> Schema | bool:
+    if name == "mostly":
+        return {"type": "number", "minimum": 0, "maximum": 1}
+    if name in COLUMN_ARGUMENTS:
+        return (
+            {"type": "array", "items": {"type": "string"}}
+            if name in ("column_list", "column_set")
+            else {"type": "string"}
+        )
+    return True
+
+
+def write_schema() -> str:
+    """Write the schema as the committed file holds it."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(write_schema())

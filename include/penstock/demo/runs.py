@@ -1,0 +1,87 @@
+"""Runs of a DAG, started and followed through Airflow's REST API."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENDS = ("success", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run at one moment: its state and the state of each of its tasks, in their order."""
+
+    run_id: str
+    state: str
+    tasks: dict[str, str]
+
+
+class Airflow:
+    """The part of Airflow's REST API that is needed to start a run and to follow it."""
+
+    def __init__(self, url: str, passwords: Path) -> None:
+        self.url = url
+        self.passwords = passwords
+        self._client = httpx.Client(base_url=url, timeout=30)
+
+    def log_in(self) -> None:
+        """Get a token for the API; requests carry it from here on."""
+        [(user, password)] = json.loads(self.passwords.read_text(encoding="utf-8")).items()
+        token = self._ask("POST", "/auth/token", {"username": user, "password": password})["access_token"]
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def await_dag(self, dag: str, timeout: float = 120) -> None:
+        """Wait until the DAG is there, and see that it is not paused."""
+        end = time.monotonic() + timeout
+        while self._client.get(f"/api/v2/dags/{dag}").status_code == httpx.codes.NOT_FOUND:
+            if time.monotonic() > end:
+                raise PenstockError(f"Airflow has no DAG {dag}.", next_step=f"see the import errors at {self.url}.")
+            time.sleep(0.5)
+        self._ask("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
+
+    def trigger(self, dag: str, run_id: str) -> None:
+        """Start a run."""
+        self._ask("POST", f"/api/v2/dags/{dag}/dagRuns", {"dag_run_id": run_id, "logical_date": None})
+
+    def follow(self, dag: str, run_id: str, timeout: float = 600) -> Iterator[Run]:
+        """Tell how a run comes along, twice a second, until it has ended."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            run = self.read_run(dag, run_id)
+            yield run
+            if run.state in ENDS:
+                return
+            time.sleep(0.5)
+        raise PenstockError(f"run {run_id} has not ended in {timeout:g} s.", next_step=f"look at {self.page(dag)}.")
+
+    def read_run(self, dag: str, run_id: str) -> Run:
+        """Ask how a run is."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run_id}"
+        tasks = self._ask("GET", f"{path}/taskInstances")["task_instances"]
+        tasks.sort(key=lambda task: (task["start_date"] or "9", task["task_id"]))
+        state = self._ask("GET", path)["state"]
+        return Run(run_id, state, {task["task_id"]: task["state"] or "waiting" for task in tasks})
+
+    def page(self, dag: str) -> str:
+        """The page of a DAG in Airflow's UI."""
+        return f"{self.url}/dags/{dag}"
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        reply = self._client.request(method, path, json=body)
+        if reply.is_error:
+            raise PenstockError(
+                f"Airflow answered {reply.status_code} to {method} {path}.", next_step="look into the airflow.log."
+            )
+        answer: dict[str, Any] = reply.json()
+        return answer

@@ -1,0 +1,102 @@
+"""What the demo's loads did, as the ledger and the target tell it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+from rich.table import Table
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RANGES = """select r.load_id, r.partition, r.from_offset, r.until_offset, r.rows, r.quarantined, r.holes
+from penstock.ranges r join penstock.loads l using (pipeline, load_id)
+where pipeline = %s and l.state = 'published' and load_id > %s order by 1, 2"""
+QUARANTINED = """select load_id, partition, "offset", reason from penstock.quarantined
+where pipeline = %s and load_id > %s order by 1, 2, 3"""
+POSITIONS = """select distinct on (partition) partition, position from penstock.positions
+where pipeline = %s order by partition, generation desc"""
+
+
+def print_summary(out: Console, uri: str, pipeline: str, target: str, after: int) -> None:
+    """Print what the loads after load `after` brought, and prove the sums."""
+    with psycopg.connect(uri) as conn:
+        ranges = conn.execute(RANGES, [pipeline, after]).fetchall()
+        _print(out, "Loaded", ("load", "partition", "from", "until", "rows", "quarantined", "holes"), ranges)
+        _print_sums(out, ranges)
+        broken = conn.execute(QUARANTINED, [pipeline, after]).fetchall()
+        _print(out, "Quarantined", ("load", "partition", "offset", "reason"), broken)
+        _print_rows(out, conn, target, sum(int(found[4]) for found in ranges), after)
+        positions = conn.execute(POSITIONS, [pipeline]).fetchall()
+        _print(out, "Positions: the next load starts here", ("partition", "offset"), positions)
+
+
+def newest_load(uri: str, pipeline: str) -> int:
+    """The number of the newest load of a pipeline; 0 when it has none."""
+    with psycopg.connect(uri) as conn:
+        found = conn.execute(
+            "select coalesce(max(load_id), 0) from penstock.loads where pipeline = %s", [pipeline]
+        ).fetchone()
+    return int(found[0]) if found else 0
+
+
+def read_progress(uri: str, pipeline: str, after: int) -> tuple[int, int]:
+    """How many of the planned offsets of the newest load are staged."""
+    with psycopg.connect(uri) as conn:
+        found = conn.execute(
+            "select coalesce(sum(done), 0), coalesce(sum(planned), 0) from penstock.progress "
+            "where load_id = (select max(load_id) from penstock.loads where pipeline = %s and load_id > %s)",
+            [pipeline, after],
+        ).fetchone()
+    return (int(found[0]), int(found[1])) if found else (0, 0)
+
+
+def read_cause(uri: str, pipeline: str) -> str:
+    """Why the newest load of a pipeline is not published, as far as the ledger knows."""
+    with psycopg.connect(uri) as conn:
+        found = conn.execute(
+            "select state, cause from penstock.loads where pipeline = %s order by load_id desc limit 1", [pipeline]
+        ).fetchone()
+    return f"its newest load is {found[0]}: {found[1] or 'no cause told'}" if found else "it made no load"
+
+
+def _print_sums(out: Console, ranges: list[tuple[int, ...]]) -> None:
+    offsets = sum(until - start for _, _, start, until, *_ in ranges)
+    rows, quarantined, holes = (sum(found[place] for found in ranges) for place in (4, 5, 6))
+    if offsets != rows + quarantined + holes:
+        raise PenstockError(f"{offsets} offsets are not {rows} + {quarantined} + {holes}.", next_step="tell us.")
+    out.print(
+        f"{offsets:,} offsets = {rows:,} rows + {quarantined:,} quarantined + {holes:,} holes "
+        "(aborted records, and the marker that ends each transaction in each partition)\n"
+    )
+
+
+def _print_rows(out: Console, conn: psycopg.Connection[Any], target: str, expected: int, after: int) -> None:
+    schema, _, table = target.partition(".")
+    name = sql.Identifier(schema, table)
+    counted = conn.execute(sql.SQL("select count(*) from {} where _load_id > %s").format(name), [after]).fetchone()
+    if counted is None or counted[0] != expected:
+        raise PenstockError(f"{target} holds {counted} of {expected} rows.", next_step="tell us.")
+    cursor = conn.execute(sql.SQL("select * from {} order by _load_id desc, _partition, _offset limit 5").format(name))
+    columns = [column.name for column in cursor.description or ()]
+    _print(out, f"A few of the {expected:,} rows in {target}", tuple(columns), cursor.fetchall())
+
+
+def _print(out: Console, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    table = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(
+            *(
+                f"{cell:,}" if type(cell) is int and name in COUNTS else str(cell)
+                for name, cell in zip(columns, row, strict=True)
+            )
+        )
+    out.print(table)
+    out.print()
+
+
+COUNTS = {"from", "until", "rows", "quarantined", "holes", "offset"}

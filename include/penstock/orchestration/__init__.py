@@ -1,0 +1,1 @@
+"""Penstock under Airflow: DAGs made of declarations, and what their tasks do."""

@@ -1,0 +1,66 @@
+"""The DAG of a pipeline: plan, stage, validate, publish."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
+from airflow.sdk import DAG, Asset
+
+from penstock.orchestration import steps
+from penstock.orchestration.explaining import explain
+from penstock.orchestration.notifying import PenstockNotifier, tell_retry
+from penstock.orchestration.stage_operator import StageOperator
+
+if TYPE_CHECKING:
+    from penstock.pipeline import Pipeline
+
+FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=15), timedelta(minutes=15)
+
+
+def make_dag(pipeline: Pipeline) -> DAG:
+    """Make the DAG of a pipeline."""
+    asset = asset_of(pipeline.name)
+    with DAG(
+        pipeline.name,
+        description=pipeline.description or f"Loads the topic {pipeline.topic} into {pipeline.target}, exactly once.",
+        doc_md=explain(pipeline),
+        schedule=pipeline.schedule,
+        # What a missed run would have loaded, the next one loads.
+        catchup=False,
+        max_active_runs=1,
+        tags=["penstock", pipeline.topic, pipeline.mode, *pipeline.tags],
+        default_args=_for_each_task(pipeline),
+    ) as dag:
+        plan = ShortCircuitOperator(task_id="plan", python_callable=partial(steps.plan, pipeline))
+        load_id: Any = plan.output
+        stage = StageOperator(task_id="stage", load_id=load_id, kafka_conn_id=pipeline.kafka)
+        validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
+        publish = PythonOperator(
+            task_id="publish",
+            python_callable=partial(steps.publish, asset),
+            op_args=[load_id],
+            outlets=[asset],
+        )
+        plan >> stage >> validate >> publish
+    return dag
+
+
+def asset_of(pipeline: str) -> Asset:
+    """What a pipeline updates when it publishes: schedule other DAGs by it."""
+    return Asset(f"penstock://{pipeline}")
+
+
+def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
+    return {
+        "owner": pipeline.owner,
+        "retries": pipeline.retries,
+        "retry_delay": FIRST_DELAY,
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": LONGEST_DELAY,
+        "execution_timeout": timedelta(minutes=pipeline.timeout_minutes),
+        "on_failure_callback": PenstockNotifier(pipeline.name, pipeline.alerts),
+        "on_retry_callback": tell_retry,
+    }

@@ -1,0 +1,96 @@
+"""What the tasks of a load do: each calls one step of Penstock and says in plain words what came of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context
+
+from penstock.errors import HeldError, WrongUseError
+from penstock.orchestration.connections import read_db, read_kafka
+from penstock.orchestration.failing import deciding_retries
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+    from airflow.sdk.definitions.context import Context
+
+    from penstock.ledger import Load
+    from penstock.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+def plan(pipeline: Pipeline) -> int | None:
+    """Plan the load of this run. Its id is all that later tasks get; None skips them."""
+    from penstock.planning import plan_load
+
+    context = get_current_context()
+    with deciding_retries():
+        refuse_unknown(context["dag_run"].conf, ())
+        planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
+    log.info(planned.told)
+    if planned.ended_hold is not None:
+        _tell_end_of_hold(pipeline, planned.ended_hold, context)
+    return planned.load.load_id if planned.load else None
+
+
+def validate(load_id: int) -> None:
+    """Run the checks of a load; one that does not pass is held, and the run ends here."""
+    from penstock.quality import validate_load
+
+    # At INFO it writes two hundred lines about itself, among which ours are lost.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    with deciding_retries():
+        verdict = validate_load(read_db(), load_id)  # which tells the log itself
+        if not verdict.passed:
+            raise describe_hold(verdict.load, verdict.cause)
+
+
+def publish(asset: Asset, load_id: int) -> None:
+    """Publish a load, and tell the asset's readers which ranges came."""
+    from penstock.publish import publish_load
+
+    with deciding_retries():
+        published = publish_load(read_db(), load_id)
+    log.info(published.told)
+    # Told again when the task runs again: the first run may have died between its COMMIT and the event. Readers know
+    # the load by its number.
+    get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+
+
+def describe_load(load: Load) -> dict[str, Any]:
+    """A published load as the extra of an asset's event."""
+    ranges = [{"partition": r.partition, "from": r.from_offset, "until": r.until_offset} for r in load.ranges]
+    return {"pipeline": load.pipeline, "load": load.load_id, "rows": load.rows, "ranges": ranges}
+
+
+def describe_hold(load: Load, cause: str | None) -> HeldError:
+    """A load that waits for a person."""
+    return HeldError(
+        f"held: {cause}",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=load.ranges,
+        next_step=f"trigger the DAG penstock_settle for load {load.load_id}, to approve or to discard it (or `penstock "
+        f"approve {load.load_id} --why …`, `penstock discard {load.load_id} --why …`); or change the declaration: the "
+        "next run then plans anew.",
+    )
+
+
+def refuse_unknown(conf: dict[str, Any] | None, known: tuple[str, ...]) -> None:
+    """Refuse settings of a run that mean nothing: Airflow's API takes any, and passing them over would mislead."""
+    unknown = sorted(set(conf or {}) - set(known))
+    if unknown:
+        raise WrongUseError(
+            f"this run was given {', '.join(unknown)}; allowed: {', '.join(known) or 'nothing'}.",
+            next_step="trigger it again without; what a pipeline loads is in its declaration.",
+        )
+
+
+def _tell_end_of_hold(pipeline: Pipeline, load_id: int, context: Context) -> None:
+    from penstock.orchestration.alerting import alert_end_of_hold
+
+    reason = f"the declaration of {pipeline.name} has changed, and its offsets are loaded anew"
+    log.info("load %s is no longer held: %s.", load_id, reason)
+    alert_end_of_hold(pipeline.alerts, pipeline.name, load_id, reason, context)

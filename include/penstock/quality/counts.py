@@ -1,0 +1,71 @@
+"""What the tables hold of one attempt, counted by partition in one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from psycopg import sql
+
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+MOST_SAMPLES = 10
+
+# Runs one statement with its values, and gives the rows by column names.
+Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCounts:
+    """One partition of one attempt.
+
+    `rows` and `quarantined` are counted in the staged table and in the quarantine, within the plan's ranges; what lies
+    outside the plan is counted apart. `holes` is what the readers counted: the one figure that no table can tell.
+    """
+
+    partition: int
+    planned: int
+    rows: int
+    quarantined: int
+    holes: int
+    unaccounted: int
+    rows_outside: int
+    quarantined_outside: int
+    twice: int
+    in_both: int
+    keyed: bool
+    chunks: int
+    overlapping: int
+    unread: int
+    from_offset: int | None
+    position: int | None
+    samples: Mapping[str, Sequence[Any]]
+
+
+def count_partitions(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> list[PartitionCounts]:
+    """Count an attempt. `ask` runs a statement, wherever the connection comes from."""
+    values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
+    rows = ask(_statement("count_staged", table), values)
+    return [PartitionCounts(**row, samples=_sample(ask, table, values, row)) for row in rows]
+
+
+def _sample(
+    ask: Ask, table: sql.Identifier, values: Mapping[str, object], row: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Find some of the offsets that are wrong, for whoever has to look. Where nothing is wrong, nothing is read."""
+    wrong = {
+        "sample_rows_outside": row["rows_outside"],
+        "sample_quarantined_outside": row["quarantined_outside"],
+        "sample_twice": row["twice"] or row["in_both"],
+        "sample_unaccounted": row["unaccounted"],
+    }
+    asked = {**values, "partition": row["partition"], "most": MOST_SAMPLES}
+    failed = [name for name, count in wrong.items() if count]
+    return {name: [found["found"] for found in ask(_statement(name, table), asked)] for name in failed}
+
+
+def _statement(name: str, table: sql.Identifier) -> str:
+    return sql.SQL(read_statements("quality")[name].decode()).format(staged=table).as_string(None)

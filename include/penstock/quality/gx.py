@@ -1,0 +1,31 @@
+"""Great Expectations, imported in one place.
+
+It warns of deprecations of its own while it is imported. They say nothing about Penstock, and would end a process that
+takes warnings for errors.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import great_expectations
+    from great_expectations.execution_engine import SqlAlchemyExecutionEngine
+    from great_expectations.expectations.expectation import BatchExpectation
+    from great_expectations.expectations.metrics.metric_provider import metric_value
+    from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+    from great_expectations.expectations.registry import get_expectation_impl
+
+ExpectationSuite = great_expectations.ExpectationSuite
+get_context = great_expectations.get_context
+
+__all__ = [
+    "BatchExpectation",
+    "ExpectationSuite",
+    "SqlAlchemyExecutionEngine",
+    "TableMetricProvider",
+    "get_context",
+    "get_expectation_impl",
+    "metric_value",
+]

@@ -1,0 +1,43 @@
+"""The one metric behind all built-in expectations: Great Expectations asks for it once, however many need it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from penstock.quality.counts import count_partitions
+from penstock.quality.gx import SqlAlchemyExecutionEngine, TableMetricProvider, metric_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.quality.counts import PartitionCounts
+
+STAGED_COUNTS = "penstock.staged_counts"
+
+
+class StagedCounts(TableMetricProvider):  # type: ignore[misc]
+    """The counts of every partition of the batch: a list of PartitionCounts."""
+
+    metric_name = STAGED_COUNTS
+    value_keys = ("load_id", "attempt")
+
+    @metric_value(engine=SqlAlchemyExecutionEngine)  # type: ignore[untyped-decorator]
+    def _count(
+        cls,  # noqa: N805
+        execution_engine: SqlAlchemyExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],
+        metrics: dict[str, Any],  # noqa: ARG002
+        runtime_configuration: dict[str, Any],  # noqa: ARG002
+    ) -> list[PartitionCounts]:
+        batch_id = metric_domain_kwargs["batch_id"]
+        staged = execution_engine.batch_manager.batch_data_cache[batch_id]
+        table = sql.Identifier(staged.source_schema_name, staged.source_table_name)
+        with execution_engine.get_connection() as connection:
+
+            def ask(statement: str, values: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+                return list(connection.exec_driver_sql(statement, dict(values)).mappings())
+
+            return count_partitions(ask, table, metric_value_kwargs["load_id"], metric_value_kwargs["attempt"])

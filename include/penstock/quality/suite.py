@@ -1,0 +1,156 @@
+"""The suite of one load: the built-in expectations, then the declared ones, run on the staged table."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors as pg_errors
+
+from penstock.errors import ChecksCrashedError
+from penstock.ledger import CheckResult, connect
+from penstock.quality.counts import MOST_SAMPLES
+from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
+from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
+from penstock.quality.observing import observe
+from penstock.target import STAGE_SCHEMA, attempt_table_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+    from great_expectations.datasource.fluent.interfaces import Batch
+    from great_expectations.expectations.expectation import Expectation
+
+    from penstock.ledger import Load
+    from penstock.pipeline import Check
+    from penstock.quality.expectations import PartitionsExpectation
+
+    Results = Mapping[int, ExpectationValidationResult]
+
+# Carried through Great Expectations to know each result again.
+PLACE = "penstock_place"
+RESULT_FORMAT = {
+    "result_format": "SUMMARY",
+    "unexpected_index_column_names": ["_partition", "_offset"],
+    "partial_unexpected_count": MOST_SAMPLES,
+}
+
+
+def check_load(db_uri: str, load: Load) -> list[CheckResult]:
+    """Run all checks on the load's current attempt. If one of them comes to no result, none counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Great Expectations thinks of its own data sources
+        suite = build_suite(load)
+        try:
+            results = _open_batch(db_uri, load).validate(suite, result_format=RESULT_FORMAT).results
+        except Exception as error:
+            raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
+    found = {result.expectation_config.meta[PLACE]: result for result in results}
+    for place, expectation in enumerate(suite.expectations):
+        _refuse_crash(load, expectation.expectation_type, found.get(place))
+    builtin = list(_translate_builtin(load, found))
+    rows = sum(check.observed["rows"] for check in builtin if "planned" in check.observed)
+    return builtin + list(_translate_declared(load, found, rows))
+
+
+def build_suite(load: Load) -> ExpectationSuite:
+    """Build the expectations of a load: each is given its place, to know its result again."""
+    builtin = name_builtin(load)
+    first = len(builtin)
+    return ExpectationSuite(
+        name=f"load_{load.load_id}",
+        expectations=[
+            *(kind(load_id=load.load_id, attempt=load.attempt, meta={PLACE: at}) for at, kind in enumerate(builtin)),
+            *(_build_declared(load, check, at) for at, check in enumerate(load.declaration.checks, first)),
+        ],
+    )
+
+
+def name_builtin(load: Load) -> tuple[type[PartitionsExpectation], ...]:
+    """The built-in expectations of a load: only a live one starts at a position."""
+    return LIVE_LOADS if load.kind == "live" else EVERY_LOAD
+
+
+def _build_declared(load: Load, check: Check, place: int) -> Expectation:
+    try:
+        return get_expectation_impl(check.expect)(**check.arguments, meta={PLACE: place})
+    except Exception as error:
+        raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from None
+
+
+def _open_batch(db_uri: str, load: Load) -> Batch:
+    """Open the staged table. The URI stays in this closure: no configuration of Great Expectations ever holds it."""
+    from sqlalchemy.pool import NullPool
+
+    def creator() -> psycopg.Connection[Any]:
+        connection = connect(db_uri)
+        connection.read_only = True  # a declared check may hold SQL; it may not change what it checks
+        return connection
+
+    context = get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_sql(
+        "staged",
+        connection_string="postgresql+psycopg://",
+        kwargs={"creator": creator, "poolclass": NullPool, "hide_parameters": True},
+    )
+    table = attempt_table_name(load.load_id, load.attempt)
+    asset = source.add_table_asset("attempt", table_name=table, schema_name=STAGE_SCHEMA)
+    return asset.add_batch_definition_whole_table("all").get_batch()
+
+
+def _translate_builtin(load: Load, found: Results) -> Iterator[CheckResult]:
+    for place, expectation in enumerate(name_builtin(load)):
+        name = expectation.expectation_type
+        for judged in found[place].result["details"]["partitions"]:
+            partition, success, observed = judged["partition"], judged["success"], judged["observed"]
+            yield CheckResult("builtin", name, partition, None, "error", success, observed)
+
+
+def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[CheckResult]:
+    for place, check in enumerate(load.declaration.checks, len(name_builtin(load))):
+        success, observed = observe(check, found[place], rows)
+        column = check.arguments.get("column")
+        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed)
+
+
+def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None) -> None:
+    # A result counts as false when its expectation failed: ask for None, not for its truth.
+    crash = "it came to no result" if result is None else find_crash(result.exception_info)
+    if crash is not None:
+        raise _crashed(load, name, crash)
+
+
+def find_crash(exception_info: dict[str, Any] | None) -> str | None:
+    """Find out whether an expectation crashed: to Great Expectations a broken query is a failed expectation like any.
+
+    What it knows is either one record, or one for each metric that crashed.
+    """
+    info = exception_info or {}
+    records = [info] if "raised_exception" in info else [record for record in info.values() if isinstance(record, dict)]
+    for record in records:
+        if record.get("raised_exception"):
+            return str(record.get("exception_message") or "it raised an exception")
+    return None
+
+
+def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
+    return ChecksCrashedError(
+        f"{name} crashed: {hide_values(message)} Nothing is decided: the load stays {load.state}.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step="if the database was away, try the validate step again; else mend the check in the declaration.",
+    )
+
+
+def hide_values(message: str) -> str:
+    """Keep the first line of an exception, and of a complaint about data only its class: it quotes values of rows."""
+    line = " ".join(message.split("\n[SQL", 1)[0].split())
+    for name in re.findall(r"\bpsycopg\.errors\.(\w+)", line):
+        state = getattr(getattr(pg_errors, name, None), "sqlstate", None) or ""
+        if state.startswith(("22", "23")):
+            return f"PostgreSQL refused a value ({name}, SQLSTATE {state})."
+    return line[:500].rstrip(".") + "."

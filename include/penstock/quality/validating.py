@@ -1,0 +1,138 @@
+"""The validate step: run the checks on what was staged, keep what they found, and decide."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from penstock import ledger
+from penstock.errors import FencedError
+from penstock.ledger import Connection, Load, connect
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import Cursor
+
+    from penstock.ledger import CheckResult
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a load's checks. `cause` says why it is held; `told` says it all in one line."""
+
+    load: Load
+    attempt: int
+    passed: bool
+    cause: str | None
+    warnings: int
+    told: str
+
+
+def validate_load(db_uri: str, load_id: int) -> Verdict:
+    """Validate a staged load: it becomes validated or held. One that was decided on before stays as it is."""
+    with connect(db_uri) as connection:
+        load = ledger.read_load(connection, load_id)
+        decided = find_verdict(connection, load)
+    verdict = decided or _check(db_uri, load)
+    log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.told)
+    return verdict
+
+
+def _check(db_uri: str, load: Load) -> Verdict:
+    from penstock.quality.suite import check_load
+
+    results = check_load(db_uri, load)
+    with connect(db_uri) as connection:
+        return decide(connection, load, results)
+
+
+def find_verdict(connection: Connection, load: Load) -> Verdict | None:
+    """The verdict on a load that was decided on before; None for one that is staged; any other has no verdict."""
+    if load.state == "staged":
+        return None
+    if load.state == "held":
+        return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, told=_tell_held(load))
+    if load.state in ("validated", "published"):
+        count = _count_warnings(connection, load)
+        told = f"{load.pipeline}: load {load.load_id} is {load.state} already; it stays."
+        return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, told=told)
+    raise FencedError(
+        f"the load is {load.state}, not staged; there is nothing to validate.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=load.ranges,
+        next_step="`penstock status` shows which load is current.",
+    )
+
+
+def decide(connection: Connection, load: Load, results: Sequence[CheckResult]) -> Verdict:
+    """Keep the results and move the load, in the caller's transaction, unless somebody else was faster."""
+    _run(connection, "lock_load", load_id=load.load_id)
+    current = ledger.read_load(connection, load.load_id)
+    if current.state != "staged" or current.attempt != load.attempt:
+        return _find_other_verdict(connection, current, load)
+    ledger.record_checks(connection, load, results)
+    cause = describe_failures(results)
+    if cause is None:
+        ledger.pass_checks(connection, load)
+    else:
+        ledger.hold_load(connection, load, cause)
+    settled = ledger.read_load(connection, load.load_id)
+    warned = [result for result in results if not result.success and result.severity == "warning"]
+    told = _tell_held(settled) if cause else _tell_passed(settled, len(results), warned)
+    return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), told=told)
+
+
+def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:
+    found = find_verdict(connection, current) if current.attempt == checked.attempt else None
+    if found is None:
+        raise FencedError(
+            f"attempt {checked.attempt} was checked, and attempt {current.attempt} is current by now.",
+            pipeline=checked.pipeline,
+            load=checked.load_id,
+            next_step="nothing to do, if the other process goes on; `penstock status` shows where it stands.",
+        )
+    return found
+
+
+def describe_failures(results: Sequence[CheckResult]) -> str | None:
+    """Say in one line which check holds the load, where, and what it observed; None if none does."""
+    failed = [result for result in results if not result.success and result.severity == "error"]
+    if not failed:
+        return None
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{describe_result(failed[0])}{more}"
+
+
+def describe_result(result: CheckResult) -> str:
+    """Say in one line what an expectation observed."""
+    where = f" partition {result.partition}" if result.partition is not None else ""
+    column = f" column {result.column}" if result.column else ""
+    observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
+    return f"{result.expectation}{column}{where}: {observed or 'not met'}"
+
+
+def _tell_held(load: Load) -> str:
+    return f"{load.pipeline}: load {load.load_id} is held: {load.cause}"
+
+
+def _tell_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> str:
+    told = f"{load.pipeline}: load {load.load_id} validated, {checks} checks"
+    warnings = "; ".join(map(describe_result, warned))
+    return f"{told}, {len(warned)} warnings: {warnings}" if warned else told
+
+
+def _count_warnings(connection: Connection, load: Load) -> int:
+    row = _run(connection, "count_warnings", load_id=load.load_id).fetchone()
+    return int(row["warnings"]) if row else 0
+
+
+def _run(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
+    return connection.cursor(row_factory=dict_row).execute(read_statements("quality")[statement], values)

@@ -1,0 +1,115 @@
+"""The Spark reader: Spark's own Kafka source at explicit offsets, for sites whose security only the JVM client speaks."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from penstock.carrying import CarriedError
+from penstock.errors import PenstockError
+from penstock.reading import native
+from penstock.reading.contract import NO_TIMESTAMP, Batch, End
+from penstock.reading.java_settings import translate_settings
+from penstock.tasks import RESULT, make_result, stage_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.assignment import Assignment
+    from penstock.ranges import Chunk
+    from penstock.reading.contract import Headers, Source
+
+TUNING = {
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.receive.buffer.bytes": str(1024 * 1024),
+    "kafkaConsumer.pollTimeoutMs": "60000",
+}
+NO_TIMESTAMP_TYPE = -1
+
+
+def stage_with_spark(spark: SparkSession, assignment: Assignment, chunks: Sequence[Chunk]) -> DataFrame:
+    """A frame that stages every chunk when it is collected; the place of a task in the union tells its chunk."""
+    frames = [open_frame(spark, assignment.source, chunk) for chunk in chunks]
+    return reduce(lambda left, right: left.unionAll(right), frames).mapInArrow(make_task(assignment, chunks), RESULT)
+
+
+def open_frame(spark: SparkSession, source: Source, chunk: Chunk) -> DataFrame:
+    """The records of one chunk, in one Spark partition. All that Spark would choose by itself is given."""
+    partition = str(chunk.range.partition)
+    options = TUNING | {f"kafka.{name}": value for name, value in translate_settings(source.settings).items()}
+    options |= {
+        "assign": json.dumps({source.topic: [chunk.range.partition]}),
+        "startingOffsets": json.dumps({source.topic: {partition: chunk.range.from_offset}}),
+        "endingOffsets": json.dumps({source.topic: {partition: chunk.range.until_offset}}),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "kafka.isolation.level": source.isolation,
+    }
+    frame = spark.read.format("kafka").options(**options).load()
+    return frame.select("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+
+def make_task(
+    assignment: Assignment, chunks: Sequence[Chunk]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that Spark runs on the executors; the rows that come in are records."""
+
+    def stage(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "runs in a Spark task"  # noqa: S101
+        chunk = chunks[context.partitionId()]
+        try:
+            yield make_result(stage_chunk(assignment, chunk, read_parts(assignment.source, chunk, parts)))
+        except PenstockError as error:
+            raise CarriedError(error) from None
+
+    return stage
+
+
+def read_parts(source: Source, chunk: Chunk, parts: Iterator[pa.RecordBatch]) -> Iterator[Batch | End]:
+    """Spark's Arrow batches as batches of records. A range that ends in holes is proven by the log's end."""
+    until = chunk.range.until_offset
+    position = chunk.range.from_offset
+    for part in parts:
+        if len(part):
+            batch = make_batch(part)
+            position = batch.offsets[-1] + 1
+            yield batch
+    if position < until:
+        position = min(until, native.find_log_end(source, chunk.range.partition))
+    yield End(position)
+
+
+def make_batch(part: pa.RecordBatch) -> Batch:
+    """Make a batch of records from a frame's rows."""
+    partition, offsets, moments, kinds, keys, values, headers = part.columns
+    micros = moments.cast("int64").to_pylist()
+    millis = [
+        NO_TIMESTAMP if kind == NO_TIMESTAMP_TYPE or moment is None else moment // 1000
+        for kind, moment in zip(kinds.to_pylist(), micros, strict=True)
+    ]
+    return Batch(
+        partition=_only(partition),
+        offsets=offsets.to_pylist(),
+        timestamps=millis,
+        values=values.to_pylist(),
+        key=lambda index: keys[index].as_py(),
+        headers=lambda index: _headers(headers[index].as_py()),
+    )
+
+
+def _only(partition: pa.Array) -> int:
+    """The one partition of a batch; with more of them, none that any chunk has."""
+    found = partition.unique().to_pylist()
+    return int(found[0]) if len(found) == 1 else -1
+
+
+def _headers(found: list[dict[str, bytes | str | None]] | None) -> Headers:
+    return [(str(header["key"]), header["value"]) for header in found or []]  # type: ignore[misc]

@@ -1,0 +1,91 @@
+"""What a person decides on a load that is not published: to publish it as it is, or to give it up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import ledger
+from penstock.errors import FencedError, WrongUseError
+from penstock.ledger import Connection, Load, connect, run
+from penstock.publish import Published, publish_load
+from penstock.statements import read_statements
+from penstock.target import sweep_attempt_tables
+
+if TYPE_CHECKING:
+    from typing import Never
+
+
+def approve_load(db_uri: str, load_id: int, who: str, why: str) -> Published:
+    """Publish a held load as it is. Called again after it was cut short, it goes on where it stopped."""
+    with connect(db_uri) as connection:
+        release_in(connection, load_id, who, why)
+    return publish_load(db_uri, load_id)
+
+
+def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
+    """Move a held load to validated, with who and why. One that was approved before stays as it is."""
+    load = _lock(connection, load_id, who, why)
+    if load.state in ("validated", "published") and _was_approved(connection, load):
+        return load
+    if load.state != "held":
+        _refuse(load, "approved", "only a held load is: `penstock status` shows which are.")
+    if run(connection, "release_load", load_id=load_id).rowcount != 1:
+        raise _changed(load)
+    ledger.record_event(connection, who, load, "approved", why)
+    return ledger.read_load(connection, load_id)
+
+
+def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
+    """Give up a load that is not published. Its offsets stay where they are, and the next load plans them again."""
+    with connect(db_uri) as connection:
+        load = discard_in(connection, load_id, who, why)
+        connection.commit()
+        # The load is given up; a table that a zombie still holds is swept with a later load.
+        sweep_attempt_tables(connection)
+    return load
+
+
+def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
+    """Move an open load to discarded, with who and why; whoever still works on it finds it ended."""
+    load = _lock(connection, load_id, who, why)
+    if load.state == "discarded":
+        return load
+    if load.state not in ledger.OPEN_STATES:
+        _refuse(load, "discarded", "only a load that is not finished is; `penstock status` shows which are.")
+    if run(connection, "discard_load", load_id=load_id, state=load.state).rowcount != 1:
+        raise _changed(load)
+    ledger.record_event(connection, who, load, "discarded", why)
+    return ledger.read_load(connection, load_id)
+
+
+def _lock(connection: Connection, load_id: int, who: str, why: str) -> Load:
+    """Read the load behind the lock of plan and publish: neither is under way while a person decides."""
+    for name, text in (("who decides", who), ("why", why)):
+        if not text.strip():
+            raise WrongUseError(f"it is not said {name}.", load=load_id, next_step='say it: --why "…" (and --who).')
+    connection.execute("set local lock_timeout = '30s'")
+    run(connection, "lock_pipeline", name=ledger.read_load(connection, load_id).pipeline)
+    return ledger.read_load(connection, load_id)
+
+
+def _was_approved(connection: Connection, load: Load) -> bool:
+    found = connection.execute(read_statements("quality")["was_approved"], {"load_id": load.load_id})
+    return found.fetchone() is not None
+
+
+def _refuse(load: Load, settled: str, next_step: str) -> Never:
+    raise WrongUseError(
+        f"the load is {load.state} and cannot be {settled}.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step=next_step,
+    )
+
+
+def _changed(load: Load) -> FencedError:
+    return FencedError(
+        f"the load was {load.state}, and changed meanwhile; nothing is settled.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step="look at `penstock status`, then decide again.",
+    )

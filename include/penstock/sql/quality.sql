@@ -1,0 +1,159 @@
+-- name: count_staged
+-- What the tables hold of one attempt, by partition: the staged rows are read once, for all partitions and all checks.
+-- {staged} is the attempt's table. Its rows are read a second time only if it has no key, or if some lie outside the
+-- plan or in one of several ranges of a partition: those are counted through the key.
+with keyed as (
+    select exists (
+        select from pg_index i
+        where i.indrelid = to_regclass(%(table)s) and i.indisunique and i.indisvalid and i.indimmediate
+          and i.indpred is null and i.indexprs is null and i.indnatts = 2
+          and (select count(*) from pg_attribute a
+               where a.attrelid = i.indrelid and a.attnum = any (i.indkey::int2[]) and a.attnotnull
+                 and a.attname in ('_partition', '_offset')) = 2) as proven
+),
+plan as (
+    select partition, from_offset, until_offset from penstock.load_range where load_id = %(load_id)s
+),
+chunk as (
+    select partition, from_offset, until_offset, holes,
+           max(until_offset) over (partition by partition order by from_offset, until_offset, task
+                                   rows between unbounded preceding and 1 preceding) as reached
+    from penstock.stage_task where load_id = %(load_id)s and attempt = %(attempt)s
+),
+staged as materialized (
+    select _partition as partition, count(*) as rows, min(_offset) as first_offset, max(_offset) as last_offset
+    from {staged} group by _partition
+),
+quarantined as (
+    select partition, count(*) as records
+    from penstock.quarantine where load_id = %(load_id)s and attempt = %(attempt)s group by partition
+),
+twice as (
+    select partition, count(*) as offsets
+    from (select _partition as partition from {staged}
+          where not (select proven from keyed) group by _partition, _offset having count(*) > 1) t
+    group by partition
+),
+in_both as (
+    select q.partition, count(*) as offsets
+    from penstock.quarantine q join {staged} s on s._partition = q.partition and s._offset = q."offset"
+    where q.load_id = %(load_id)s and q.attempt = %(attempt)s group by q.partition
+),
+ranged as (
+    select p.partition, p.from_offset, p.until_offset - p.from_offset as planned,
+           case when s.partition is null then 0
+                when s.first_offset >= p.from_offset and s.last_offset < p.until_offset then s.rows
+                else (select count(*) from {staged} x where x._partition = p.partition
+                        and x._offset >= p.from_offset and x._offset < p.until_offset) end as rows,
+           (select count(*) from penstock.quarantine q
+            where q.load_id = %(load_id)s and q.attempt = %(attempt)s and q.partition = p.partition
+              and q."offset" >= p.from_offset and q."offset" < p.until_offset) as quarantined,
+           c.holes, c.read
+    from plan p
+    left join staged s on s.partition = p.partition
+    cross join lateral (
+        select coalesce(sum(c.holes), 0) as holes, coalesce(sum(c.until_offset - c.from_offset), 0) as read
+        from chunk c where c.partition = p.partition
+          and c.from_offset >= p.from_offset and c.until_offset <= p.until_offset) c
+),
+planned as (
+    select partition, sum(planned) as planned, sum(rows) as rows, sum(quarantined) as quarantined, sum(holes) as holes,
+           sum(abs(planned - rows - quarantined - holes)) as unaccounted, sum(abs(planned - read)) as unread,
+           min(from_offset) as from_offset
+    from ranged group by partition
+),
+chunked as (
+    select partition, count(*) as chunks, count(*) filter (where from_offset < reached) as overlapping
+    from chunk group by partition
+)
+select n.partition,
+       coalesce(p.planned, 0)::bigint as planned,
+       coalesce(p.rows, 0)::bigint as rows,
+       coalesce(p.quarantined, 0)::bigint as quarantined,
+       coalesce(p.holes, 0)::bigint as holes,
+       coalesce(p.unaccounted, 0)::bigint as unaccounted,
+       (coalesce(s.rows, 0) - coalesce(p.rows, 0))::bigint as rows_outside,
+       (coalesce(q.records, 0) - coalesce(p.quarantined, 0))::bigint as quarantined_outside,
+       coalesce(t.offsets, 0) as twice,
+       coalesce(b.offsets, 0) as in_both,
+       (select proven from keyed) as keyed,
+       coalesce(c.chunks, 0) as chunks,
+       coalesce(c.overlapping, 0) as overlapping,
+       coalesce(p.unread, 0)::bigint as unread,
+       p.from_offset,
+       (select o.position from penstock.position o join penstock.load l using (generation_id)
+        where l.load_id = %(load_id)s and o.partition = n.partition) as position
+from (select partition from plan union select partition from staged union select partition from quarantined
+      union select partition from chunk) n
+left join planned p using (partition)
+left join staged s using (partition)
+left join quarantined q using (partition)
+left join twice t using (partition)
+left join in_both b using (partition)
+left join chunked c using (partition)
+order by n.partition
+
+-- name: sample_rows_outside
+-- Some staged offsets of a partition that the plan does not hold.
+select s._offset as found from {staged} s
+where s._partition = %(partition)s
+  and not exists (select from penstock.load_range r where r.load_id = %(load_id)s and r.partition = s._partition
+                    and s._offset >= r.from_offset and s._offset < r.until_offset)
+order by s._offset limit %(most)s
+
+-- name: sample_quarantined_outside
+-- Some quarantined offsets of a partition that the plan does not hold.
+select q."offset" as found from penstock.quarantine q
+where q.load_id = %(load_id)s and q.attempt = %(attempt)s and q.partition = %(partition)s
+  and not exists (select from penstock.load_range r where r.load_id = q.load_id and r.partition = q.partition
+                    and q."offset" >= r.from_offset and q."offset" < r.until_offset)
+order by q."offset" limit %(most)s
+
+-- name: sample_twice
+-- Some offsets of a partition that were staged twice, or both staged and quarantined.
+select found from (
+    select s._offset as found from {staged} s where s._partition = %(partition)s group by s._offset having count(*) > 1
+    union
+    select q."offset" from penstock.quarantine q
+    join {staged} s on s._partition = q.partition and s._offset = q."offset"
+    where q.load_id = %(load_id)s and q.attempt = %(attempt)s and q.partition = %(partition)s) o
+order by found limit %(most)s
+
+-- name: sample_unaccounted
+-- Some chunks of a partition that do not add up, by what the tables hold of them: where to look for what is missing.
+select array[c.from_offset, c.until_offset] as found
+from penstock.stage_task c
+where c.load_id = %(load_id)s and c.attempt = %(attempt)s and c.partition = %(partition)s
+  and c.until_offset - c.from_offset - c.holes
+      <> (select count(*) from {staged} s
+          where s._partition = c.partition and s._offset >= c.from_offset and s._offset < c.until_offset)
+       + (select count(*) from penstock.quarantine q
+          where q.load_id = c.load_id and q.attempt = c.attempt and q.partition = c.partition
+            and q."offset" >= c.from_offset and q."offset" < c.until_offset)
+order by c.from_offset limit %(most)s
+
+-- name: lock_load
+-- Whoever settles a load holds its row: two validations of one attempt take turns. Foreign keys get through.
+select load_id from penstock.load where load_id = %(load_id)s for no key update
+
+-- name: count_warnings
+-- How many checks of the current attempt failed without holding the load.
+select count(*) as warnings from penstock.check_result k join penstock.load l using (load_id, attempt)
+where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success
+
+-- name: was_approved
+-- Whether a person has approved the load before: then an approval that was cut short goes on.
+select from penstock.event where load_id = %(load_id)s and what = 'approved' limit 1
+
+-- name: claim_alert
+-- The right to send an alert, once for each load and kind, and only while it is true. Another that claims it at the same
+-- time waits for this transaction to end, and gets it if this one rolls back.
+insert into penstock.event (actor, pipeline_id, load_id, what)
+select 'penstock', l.pipeline_id, l.load_id, 'alerted:' || %(kind)s
+from penstock.load l
+where l.load_id = %(load_id)s
+  and case %(kind)s when 'hold_began' then l.state = 'held'
+                    when 'hold_ended' then l.state <> 'held' and l.held_at is not null
+                    else l.state <> 'published' end
+on conflict (load_id, what) where what like 'alerted:%%' do nothing
+returning event_id

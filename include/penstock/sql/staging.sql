@@ -1,0 +1,23 @@
+-- name: find_stage_task
+-- Whether some try of this task has committed already, and whether the attempt is still the one that counts. ($1 load, $2 attempt, $3 task)
+select l.state = 'staging' and l.attempt = $2::int as current, t.rows, t.quarantined, t.holes
+from penstock.load l
+left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int and t.task = $3::int
+where l.load_id = $1::bigint
+
+-- name: settle_stage_task
+-- One try of each task gets through, and only while its attempt counts; no row comes back for the others.
+insert into penstock.stage_task (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes)
+select $1::bigint, $2::int, $3::int, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint
+where exists (select from penstock.load where load_id = $1::bigint and attempt = $2::int and state = 'staging')
+on conflict do nothing
+returning task
+
+-- name: read_stage_tasks
+-- What the tasks of an attempt wrote.
+select task, partition, from_offset, until_offset, rows, quarantined, holes from penstock.stage_task
+where load_id = %(load_id)s and attempt = %(attempt)s order by task
+
+-- name: lock_staging
+-- Two drivers of one attempt finish one after the other, without keeping the planner from the load's row.
+select pg_advisory_xact_lock(hashtextextended(%(name)s, 0))

@@ -1,0 +1,163 @@
+"""Staging a load, as the Spark driver sees it: cut the plan into chunks, have them staged, compare, finish."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock import ledger, target
+from penstock.assignment import make_assignment
+from penstock.carrying import recover_error
+from penstock.errors import FencedError, PenstockError, PoisonError, StageError
+from penstock.ranges import Range, cut_chunks
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from penstock.assignment import Assignment
+    from penstock.ledger import Connection, Load
+    from penstock.ranges import Chunk
+    from penstock.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# A chunk must be large enough to carry its fixed cost (connections), and small enough to spread and to be repeated.
+LEAST_CHUNK, MOST_CHUNK, CHUNKS = 100_000, 500_000, 64
+STAGED = ("staged", "validated", "held", "published")
+
+
+def begin_staging(connection: Connection, load_id: int) -> int | None:
+    """Open a new attempt, with a table of its own; None if the load is staged already."""
+    load = ledger.read_load(connection, load_id)
+    if load.state in STAGED:
+        return None
+    if load.state not in ("planned", "staging"):
+        raise _fenced(load, load.attempt)
+    target.ensure_target(connection, load.declaration)
+    attempt = ledger.begin_attempt(connection, load)
+    target.create_attempt_table(connection, load, attempt)
+    return attempt
+
+
+def run_stage(settings: Settings, load_id: int, attempt: int, open_session: Callable[[], SparkSession]) -> None:
+    """Stage a load by an attempt that has been begun; it is `staged` when this returns."""
+    with ledger.open_ledger(settings.db) as connection:
+        load = ledger.read_load(connection, load_id)
+        if not is_current(load, attempt):
+            log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
+            return
+        spark = open_session()
+        ledger.record_application(connection, load_id, attempt, spark.sparkContext.applicationId)
+    chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
+    assignment = make_assignment(settings, load, attempt)
+    try:
+        run_tasks(spark, load, assignment, chunks)
+        _finish(settings.db, load, attempt, chunks)
+    except PoisonError as error:
+        with ledger.open_ledger(settings.db) as connection:
+            ledger.fail_load(connection, load, str(error))
+        raise
+
+
+def is_current(load: Load, attempt: int) -> bool:
+    """Whether the attempt still has to be staged; one that another has replaced is stopped here."""
+    if load.attempt != attempt or load.state not in ("staging", *STAGED):
+        raise _fenced(load, attempt)
+    return load.state == "staging"
+
+
+def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
+    """How many offsets a chunk holds; by the plan alone, so that two drivers of one attempt cut the same chunks."""
+    planned = sum(map(len, ranges))
+    return max(LEAST_CHUNK, min(MOST_CHUNK, -(-planned // CHUNKS)))
+
+
+def run_tasks(spark: SparkSession, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
+    """Have every chunk staged by a Spark task of its own."""
+    # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
+    from penstock.tasks import RESULT, make_native_task
+
+    if load.declaration.reader == "spark":
+        from penstock.reading.spark import stage_with_spark
+
+        frame = stage_with_spark(spark, assignment, chunks)
+    else:
+        numbers = spark.range(0, len(chunks), 1, len(chunks))
+        frame = numbers.mapInArrow(make_native_task(assignment, chunks), RESULT)
+    lost = [row["task"] for row in _collect(frame, load) if not row["won"]]
+    if lost:
+        log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
+
+
+def _collect(frame: Any, load: Load) -> list[Any]:  # noqa: ANN401 - a DataFrame
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        return list(frame.collect())
+    except (PySparkException, Py4JError) as failure:
+        error = recover_error(str(failure))
+    error.pipeline, error.load = error.pipeline or load.pipeline, error.load or load.load_id
+    raise error
+
+
+def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
+    """Compare what the tasks wrote with the plan, build the key, and move the load to staged."""
+    with ledger.open_ledger(db) as connection:
+        name = f"penstock stage {load.load_id} {attempt}"
+        connection.execute(read_statements("staging")["lock_staging"], {"name": name})
+        if not is_current(ledger.read_load(connection, load.load_id), attempt):
+            log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
+            return
+        compare_with_plan(connection, load, attempt, chunks)
+        target.key_attempt_table(connection, load, attempt)
+        ledger.finish_staging(connection, load, attempt)
+
+
+def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: list[Chunk]) -> None:
+    """Every chunk must be written once, and every offset of it be a row, quarantined or a hole."""
+    rows = connection.execute(
+        read_statements("staging")["read_stage_tasks"], {"load_id": load.load_id, "attempt": attempt}
+    ).fetchall()
+    written = {task: (Range(*where), counts) for task, *where_and_counts in rows
+               for where, counts in [(where_and_counts[:3], where_and_counts[3:])]}  # fmt: skip
+    wrong = [
+        chunk.range
+        for chunk in chunks
+        if chunk.task not in written
+        or written[chunk.task][0] != chunk.range
+        or sum(written[chunk.task][1]) != len(chunk.range)
+    ]
+    if wrong or len(written) != len(chunks):
+        raise StageError(
+            f"attempt {attempt}: {len(written)} of {len(chunks)} chunks are written, {len(wrong)} not as planned.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=wrong,
+            next_step="try the stage step again; it begins a new attempt.",
+        )
+    _check_limit(load, sum(counts[1] for _, counts in written.values()))
+
+
+def _check_limit(load: Load, quarantined: int) -> None:
+    limit = load.declaration.max_quarantined
+    if limit is not None and quarantined > limit:
+        raise PoisonError(
+            f"{quarantined} records cannot become rows, and `max_quarantined` is {limit}.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="see why in penstock.quarantine; mend the declaration or the limit, and run again.",
+        )
+
+
+def _fenced(load: Load, attempt: int) -> PenstockError:
+    return FencedError(
+        f"attempt {attempt} does not count any more: the load is {load.state}, at attempt {load.attempt}.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
+    )

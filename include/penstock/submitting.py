@@ -1,0 +1,192 @@
+"""Submitting the stage job: what spark-submit is given, shared by the command line and the Airflow operator.
+
+Arguments and conf can be read by everybody on the machine, and Spark writes them into its logs: they hold ids. Whatever
+may hold a password goes to the driver by its environment, and from there to the executors inside the tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.carrying import read_told
+from penstock.errors import WrongUseError
+from penstock.ledger import open_ledger, read_load
+from penstock.settings import DB, KAFKA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+    from penstock.settings import Settings
+
+PACKAGE = Path(__file__).resolve().parent
+PROJECT = PACKAGE.parents[1]
+TRIES = 4
+# The native reader leaves little for the JVM to do: what counts is that it starts fast.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONF = {
+    "spark.log.level": "WARN",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.task.maxFailures": str(TRIES),
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.redaction.regex": "(?i)secret|password|token|jaas|access[.]?key|postgres(ql)?://",
+    # The Kafka reader's tasks are told apart by their place in a union: it must keep its order.
+    "spark.sql.unionOutputPartitioning": "false",
+}
+LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What spark-submit is given. The environment holds the secrets: it stays out of the repr."""
+
+    application: str
+    application_args: tuple[str, ...]
+    master: str
+    conf: Mapping[str, str]
+    py_files: str
+    jars: str | None
+    driver_java_options: str | None
+    env: Mapping[str, str] = field(repr=False)
+
+    def argv(self) -> list[str]:
+        """The command line: ids, paths and conf, and no secret."""
+        options = {
+            "--master": self.master,
+            "--deploy-mode": "client",
+            "--name": "penstock",
+            "--py-files": self.py_files,
+            "--jars": self.jars,
+            "--driver-java-options": self.driver_java_options,
+        }
+        given = [word for name, value in options.items() if value for word in (name, value)]
+        conf = [word for name, value in self.conf.items() for word in ("--conf", f"{name}={value}")]
+        return [str(find_spark_submit()), *given, *conf, self.application, *self.application_args]
+
+
+def make_submission(settings: Settings, load_id: int, attempt: int, reader: str, folder: Path) -> Submission:
+    """Make a submission; the package is zipped into `folder`, which must last until the job has ended."""
+    master = tolerate_failures(settings.spark_master)
+    return Submission(
+        application=str(find_application()),
+        application_args=(str(load_id), str(attempt)),
+        master=master,
+        conf=CONF | (LOCAL_CONF if master.startswith("local") else {}),
+        py_files=str(zip_package(folder)),
+        jars=",".join(map(str, find_spark_jars())) if reader == "spark" else None,
+        driver_java_options=None if reader == "spark" else QUICK_START,
+        env=make_environment(settings),
+    )
+
+
+def make_environment(settings: Settings) -> dict[str, str]:
+    """What the driver's environment must hold, beyond that of its parent."""
+    home = _find_spark_home()
+    return {
+        DB: settings.db,
+        KAFKA: json.dumps(dict(settings.kafka)),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+def tolerate_failures(master: str) -> str:
+    """Give a local master the number of tries that a cluster takes from spark.task.maxFailures."""
+    if master == "local":
+        return f"local[1,{TRIES}]"
+    return re.sub(r"^local\[([0-9]+|\*)\]$", rf"local[\1,{TRIES}]", master)
+
+
+def zip_package(folder: Path) -> Path:
+    """Zip the package with its data files for the executors: the same files give the same bytes."""
+    archive = folder / "penstock.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted(PACKAGE.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                entry = zipfile.ZipInfo(f"penstock/{path.relative_to(PACKAGE).as_posix()}")
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                zipped.writestr(entry, path.read_bytes())
+    return archive
+
+
+def find_application() -> Path:
+    """The job's entry point, beside the package or where the process was started."""
+    for root in (PROJECT, Path.cwd()):
+        application = root / "spark_jobs" / "stage.py"
+        if application.is_file():
+            return application
+    raise WrongUseError(
+        "spark_jobs/stage.py is not found.", next_step="start Penstock in the folder that holds spark_jobs/."
+    )
+
+
+def find_spark_jars() -> list[Path]:
+    """The jars of Spark's Kafka source."""
+    for root in (PROJECT, Path.cwd()):
+        jars = sorted((root / ".jars" / "spark").glob("*.jar"))
+        if jars:
+            return jars
+    raise WrongUseError("`reader: spark` needs jars that are missing.", next_step="run `make setup`.")
+
+
+def find_spark_submit() -> Path:
+    """The spark-submit that belongs to the pyspark of this environment."""
+    return _find_spark_home() / "bin" / "spark-submit"
+
+
+def _find_spark_home() -> Path:
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise WrongUseError("pyspark is not installed in this environment.", next_step="run `make setup`.")
+    return Path(found.origin).parent
+
+
+def submit(settings: Settings, load_id: int, attempt: int, log: TextIO = sys.stderr) -> None:
+    """Run the stage job to its end; what it writes goes to `log`, and its error is raised here."""
+    with open_ledger(settings.db) as connection:
+        reader = read_load(connection, load_id).declaration.reader
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        submission = make_submission(settings, load_id, attempt, reader, Path(folder))
+        last_lines, exit_code = run_submission(submission, log)
+    if exit_code != 0:
+        raise read_told(last_lines, exit_code)
+
+
+def run_submission(submission: Submission, log: TextIO) -> tuple[list[str], int]:
+    """Run spark-submit in a process group of its own; the group ends with this call, however it ends."""
+    process = subprocess.Popen(
+        submission.argv(),
+        env={**os.environ, **submission.env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    last_lines: deque[str] = deque(maxlen=200)
+    try:
+        for line in process.stdout or ():
+            last_lines.append(line)
+            log.write(line)
+        return list(last_lines), process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,58 @@
+"""The stage job, for spark-submit: reads the planned ranges of a load and stages them.
+
+The arguments are the load and the attempt, and nothing else; where the services are comes from the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from penstock.carrying import tell_error
+from penstock.errors import PenstockError
+from penstock.settings import read_settings
+from penstock.staging import run_stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Stage a load; the exit code and the last line say how it ended."""
+    parser = argparse.ArgumentParser(prog="stage.py", description=__doc__)
+    parser.add_argument("load", type=int, help="the load's number")
+    parser.add_argument("attempt", type=int, help="the attempt that was begun for it")
+    given = parser.parse_args(arguments)
+    try:
+        stage(given.load, given.attempt)
+    except PenstockError as error:
+        sys.stderr.write(f"{tell_error(error)}\n")
+        return error.exit_code
+    return 0
+
+
+def stage(load: int, attempt: int) -> None:
+    """Stage with a Spark session of its own; it is opened when the attempt has been found to count."""
+    sessions: list[SparkSession] = []
+    try:
+        run_stage(read_settings(os.environ), load, attempt, lambda: open_session(load, sessions))
+    finally:
+        for session in sessions:
+            session.stop()
+
+
+def open_session(load: int, sessions: list[SparkSession]) -> SparkSession:
+    """Open the session, and note it down so that it is stopped."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.appName(f"penstock load {load}").getOrCreate()
+    sessions.append(session)
+    return session
+
+
+if __name__ == "__main__":
+    sys.exit(main())

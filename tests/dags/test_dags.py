@@ -1,0 +1,112 @@
+"""The DAGs as Airflow parses them: what each has, and what parsing must not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+TASKS = ["plan", "stage", "validate", "publish"]
+BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
+
+
+def describe(pipelines: Path, folder: Path) -> dict[str, Any]:
+    """Parse the repository's DAG folder in a process of its own."""
+    report = folder / "report.json"
+    environment = os.environ | {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "PENSTOCK_PIPELINES": str(pipelines),
+    }
+    script = Path(__file__).with_name("describe_dags.py")
+    argv = [sys.executable, str(script), str(REPOSITORY / "dags"), str(report)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(report.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The repository's own DAGs."""
+    return describe(REPOSITORY / "include" / "pipelines", tmp_path_factory.mktemp("airflow"))
+
+
+@pytest.fixture(scope="module")
+def orders(parsed: dict[str, Any]) -> dict[str, Any]:
+    """The DAG of the sample pipeline."""
+    return dict(parsed["dags"]["orders"]["dag"])
+
+
+def tasks_of(dag: dict[str, Any]) -> dict[str, Any]:
+    """The tasks of a serialized DAG, by id."""
+    return {task["__var"]["task_id"]: task["__var"] for task in dag["tasks"]}
+
+
+def plain(value: Any) -> Any:
+    """A serialized value without its envelope."""
+    return value["__var"] if isinstance(value, dict) and "__var" in value else value
+
+
+def test_every_declared_pipeline_is_a_dag_and_nothing_fails_to_import(parsed: dict[str, Any]) -> None:
+    declared = {path.stem for path in (REPOSITORY / "include" / "pipelines").glob("*.yaml")}
+    assert parsed["errors"] == {}
+    assert set(parsed["dags"]) == declared | {"penstock_settle"}
+
+
+def test_parsing_loads_nothing_heavy_and_opens_no_connection(parsed: dict[str, Any]) -> None:
+    assert parsed["heavy"] == []
+
+
+def test_every_dag_has_tags_and_a_page_and_every_task_an_owner(parsed: dict[str, Any]) -> None:
+    for described in parsed["dags"].values():
+        dag = described["dag"]
+        assert "penstock" in plain(dag["tags"])
+        assert dag["doc_md"].startswith("# ")
+        assert dag.get("catchup", False) is False
+        defaults = plain(dag["default_args"])
+        assert defaults["owner"]
+
+
+def test_a_pipeline_runs_its_four_steps_in_order_one_run_at_a_time(orders: dict[str, Any]) -> None:
+    tasks = tasks_of(orders)
+    assert list(tasks) == TASKS
+    following = {name: sorted(task.get("downstream_task_ids", [])) for name, task in tasks.items()}
+    assert following["validate"] == ["publish"]
+    assert following["stage"] == ["validate"]
+    assert set(following["plan"]) == {"stage", "validate", "publish"}  # each is handed the load's id
+    assert orders["max_active_runs"] == 1
+    assert plain(orders["timetable"])["expression"] == "0 * * * *"
+
+
+def test_tasks_are_tried_again_ever_later_and_not_for_ever(orders: dict[str, Any]) -> None:
+    defaults = plain(orders["default_args"])
+    assert defaults["retries"] == 3
+    assert defaults["retry_exponential_backoff"] > 1
+    assert plain(defaults["execution_timeout"]) == 120 * 60
+
+
+def test_the_page_of_a_pipeline_says_what_it_loads_and_what_to_do_when_it_is_red(orders: dict[str, Any]) -> None:
+    page = orders["doc_md"]
+    for told in ("`orders`", "`analytics.orders`", "`numeric(12,2)`", "expect_column_values_to_be_between", "discard"):
+        assert told in page
+
+
+def test_a_broken_declaration_is_an_import_error_of_its_own_and_the_good_pipelines_stay(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    good = (REPOSITORY / "include" / "pipelines" / "orders.yaml").read_text(encoding="utf-8")
+    (pipelines / "orders.yaml").write_text(good, encoding="utf-8")
+    (pipelines / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    parsed = describe(pipelines, tmp_path)
+    assert set(parsed["dags"]) == {"orders", "penstock_settle"}
+    assert list(parsed["errors"]) == ["penstock_broken_declarations.py"]
+    told = parsed["errors"]["penstock_broken_declarations.py"]
+    assert "broken.yaml:3: value" in told
+    assert "broken.yaml:5: columns.id.type" in told
+    assert "orders.yaml" not in told

@@ -1,0 +1,151 @@
+"""A real Airflow for the tests of a module, with pipelines of the tests' own, spoken to by its REST API."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import yaml
+
+from penstock.ledger import migrate
+from penstock.stack import ports
+from penstock.stack.airflow import USER, Airflow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.stack.broker import Broker
+    from penstock.stack.postgres import Postgres
+
+CANARY = "canary-4711-must-be-nowhere"
+ENDED = ("success", "failed")
+
+
+@dataclass
+class AirflowSite:
+    """A running Airflow and what the tests need around it."""
+
+    web: Airflow
+    pipelines: Path
+    loads: str = field(repr=False)
+    api: httpx.Client = field(repr=False)
+
+    def write_pipeline(self, name: str, **declared: Any) -> None:
+        """Declare a pipeline, and wait until Airflow has its DAG."""
+        (self.pipelines / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, **declared}, sort_keys=False))
+        self.wait(lambda: self.api.get(f"dags/{name}").is_success, 90, f"the DAG {name} is there")
+
+    def trigger(self, dag: str, **conf: Any) -> str:
+        """Start a run by hand."""
+        return str(self.post(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
+
+    def run(self, dag: str, seconds: float = 120, **conf: Any) -> tuple[str, str]:
+        """Start a run by hand and follow it to its end; its id and its state come back."""
+        run = self.trigger(dag, **conf)
+        return run, self.await_end(dag, run, seconds)
+
+    def await_end(self, dag: str, run: str, seconds: float = 120) -> str:
+        """Wait until a run has ended."""
+        return str(self.wait(lambda: self._ended(dag, run), seconds, f"run {run} of {dag} has ended"))
+
+    def tasks(self, dag: str, run: str) -> dict[str, str | None]:
+        """The state of each task of a run."""
+        return {task["task_id"]: task["state"] for task in self._instances(dag, run)}
+
+    def tries(self, dag: str, run: str) -> dict[str, int]:
+        """How often each task of a run was tried."""
+        return {task["task_id"]: task["try_number"] for task in self._instances(dag, run)}
+
+    def log(self, dag: str, run: str, task: str, attempt: int | None = None) -> list[str]:
+        """What the log of a task says, line by line; the newest try if none is named."""
+        number = attempt or self.tries(dag, run)[task]
+        lines = self.get(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{number}")["content"]
+        return [line["event"] for line in lines if not line["event"].startswith("::")]
+
+    def clear(self, dag: str, run: str, task: str | None = None) -> None:
+        """Clear one task of a run with what follows it, or the whole run, so that Airflow runs it again."""
+        if task is None:
+            self.post(f"dags/{dag}/dagRuns/{run}/clear", {"dry_run": False})
+        else:
+            body = {"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False}
+            self.post(f"dags/{dag}/clearTaskInstances", body | {"include_downstream": True, "reset_dag_runs": True})
+
+    def import_errors(self) -> dict[str, str]:
+        """The import errors that Airflow shows, by file."""
+        return {error["filename"]: error["stack_trace"] for error in self.get("importErrors")["import_errors"]}
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Ask the REST API."""
+        return self.api.get(path, params=query).raise_for_status().json()
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Tell the REST API."""
+        reply = self.api.post(path, json=body)
+        assert reply.is_success, reply.text
+        return reply.json()
+
+    def wait(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
+        """Wait until a condition gives something true."""
+        end = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < end, f"waited {seconds} s in vain until {what}"
+            time.sleep(0.3)
+        return found
+
+    def _ended(self, dag: str, run: str) -> str | None:
+        state = self.get(f"dags/{dag}/dagRuns/{run}")["state"]
+        return state if state in ENDED else None
+
+    def _instances(self, dag: str, run: str) -> list[dict[str, Any]]:
+        return list(self.get(f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])
+
+
+@pytest.fixture(scope="module")
+def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow for one module: it costs too much of two cores to run beside other tests."""
+    folder = tmp_path_factory.mktemp("airflow")
+    pipelines = folder / "pipelines"
+    pipelines.mkdir()
+    loads = postgres.create_database("loads_by_airflow")
+    migrate(loads)
+    [port] = ports.choose(1)
+    database = postgres.create_database("airflow")
+    web = Airflow(
+        folder / "airflow",
+        port,
+        database=database,
+        loads=loads,
+        kafka=kafka.bootstrap,
+        pipelines=pipelines,
+        environment=_environment(kafka.bootstrap),
+    )
+    try:
+        web.start()
+        with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=30) as api:
+            yield AirflowSite(web, pipelines, loads, api)
+    finally:
+        web.stop()
+        postgres.start()
+        postgres.drop_database("airflow")
+        postgres.drop_database("loads_by_airflow")
+
+
+def _environment(bootstrap: str) -> dict[str, str]:
+    # Without SASL the password goes nowhere, and that is what it is here for.
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap, "sasl.password": CANARY}}
+    return {
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+
+
+def _log_in(web: Airflow) -> dict[str, str]:
+    reply = httpx.post(f"{web.url}/auth/token", json={"username": USER, "password": web.password()}, timeout=30)
+    return {"Authorization": f"Bearer {reply.raise_for_status().json()['access_token']}"}

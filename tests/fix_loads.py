@@ -1,0 +1,138 @@
+"""Loads staged without Kafka and Spark: the ledger and the attempt's table as the tasks would leave them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from declaring import declare
+from penstock import ledger
+from penstock.ledger import connect
+from penstock.ranges import Range, cut_chunks
+from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from penstock.ledger import Connection, Load
+    from penstock.pipeline import Pipeline
+
+TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
+
+
+def stage_rows(
+    db: str,
+    ranges: Sequence[Range] = TWO_PARTITIONS,
+    *,
+    pipeline: Pipeline | None = None,
+    kind: str = "live",
+    holes: Collection[tuple[int, int]] = (),
+    quarantined: Collection[tuple[int, int]] = (),
+    keyed: bool = True,
+    chunk: int = 50,
+) -> int:
+    """A staged load: column id holds the offset and note a text, holes and quarantined are (partition, offset)."""
+    with connect(db) as connection:
+        load = plan_rows(connection, pipeline or declare("topic"), ranges, kind)
+        ensure_target(connection, load.declaration)
+        attempt = ledger.begin_attempt(connection, load)
+        create_attempt_table(connection, load, attempt)
+        fill_attempt(connection, load, attempt, holes, quarantined)
+        record_tasks(connection, load, attempt, holes, quarantined, chunk)
+        if keyed:
+            key_attempt_table(connection, load, attempt)
+        ledger.finish_staging(connection, load, attempt)
+    return load.load_id
+
+
+def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range], kind: str = "live") -> Load:
+    """A planned load; positions are opened at the first range of each partition that has none."""
+    declaration = Jsonb(pipeline.model_dump(mode="json"))
+    ledger.run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
+               declaration=declaration)  # fmt: skip
+    pipeline_id = _one(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"]
+    generation_id = _generation(connection, pipeline_id)
+    known = {row["partition"] for row in ledger.run(connection, "read_positions", generation_id=generation_id)}
+    for range_ in sorted(ranges, reverse=True):
+        if range_.partition not in known:
+            connection.execute(
+                "insert into penstock.position values (%s, %s, %s, %s)"
+                " on conflict (generation_id, partition) do update set position = excluded.position",
+                [generation_id, range_.partition, range_.from_offset, range_.from_offset],
+            )
+    load_id = _one(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation_id, kind=kind,
+                   run_id=f"{kind} {ranges}", declaration=declaration)["load_id"]  # fmt: skip
+    for range_ in ranges:
+        ledger.run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
+                   from_offset=range_.from_offset, until_offset=range_.until_offset)  # fmt: skip
+    return ledger.read_load(connection, load_id)
+
+
+def fill_attempt(
+    connection: Connection,
+    load: Load,
+    attempt: int,
+    holes: Collection[tuple[int, int]] = (),
+    quarantined: Collection[tuple[int, int]] = (),
+) -> None:
+    """Write the rows and the quarantine of an attempt, in one piece."""
+    for range_ in load.ranges:
+        gone = [offset for partition, offset in (*holes, *quarantined) if partition == range_.partition]
+        connection.execute(
+            sql.SQL(
+                "insert into {} (id, note, _load_id, _partition, _offset)"
+                " select o, 'note of ' || o, {}, {}, o from generate_series({}, {}) o where o <> all (%s)"
+            ).format(
+                attempt_table(load.load_id, attempt),
+                *map(sql.Literal, (load.load_id, range_.partition, range_.from_offset, range_.until_offset - 1)),
+            ),
+            [gone],
+        )
+    for partition, offset in quarantined:
+        quarantine_record(connection, load.load_id, attempt, partition, offset)
+
+
+def quarantine_record(connection: Connection, load_id: int, attempt: int, partition: int, offset: int) -> None:
+    connection.execute(
+        'insert into penstock.quarantine (load_id, attempt, partition, "offset", reason, detail)'
+        " values (%s, %s, %s, %s, 'bad_json', 'not JSON')",
+        [load_id, attempt, partition, offset],
+    )
+
+
+def record_tasks(
+    connection: Connection,
+    load: Load,
+    attempt: int,
+    holes: Collection[tuple[int, int]],
+    quarantined: Collection[tuple[int, int]],
+    records_per_chunk: int,
+) -> None:
+    """Write what the tasks would have counted."""
+    for chunk in cut_chunks(list(load.ranges), records_per_chunk):
+        within = chunk.range
+        lacking, bad = (
+            sum(1 for partition, offset in places if partition == within.partition
+                and within.from_offset <= offset < within.until_offset)
+            for places in (holes, quarantined)
+        )  # fmt: skip
+        connection.execute(
+            "insert into penstock.stage_task values (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [load.load_id, attempt, chunk.task, within.partition, within.from_offset, within.until_offset,
+             len(within) - lacking - bad, bad, lacking],
+        )  # fmt: skip
+
+
+def _generation(connection: Connection, pipeline_id: int) -> int:
+    found = ledger.run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if found is None:
+        found = _one(connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t")
+    return int(found["generation_id"])
+
+
+def _one(connection: Connection, statement: str, **values: Any) -> dict[str, Any]:
+    row = ledger.run(connection, statement, **values).fetchone()
+    assert row
+    return row

@@ -1,0 +1,211 @@
+"""The command line: its documents, its exit codes, what it says to people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
+
+from declaring import declare, write_declaration
+from fix_kafka import MakeTopic
+from penstock.cli.main import app
+from penstock.planning import plan_load
+from penstock.stack.broker import Broker
+from penstock.stack.postgres import Postgres
+from producing import Account
+
+
+class Cli:
+    """Runs commands in this process, against one pair of services and one folder of declarations."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self.folder = Path(environment["PENSTOCK_PIPELINES"])
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        done = CliRunner().invoke(app, arguments, env=self.environment)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.stdout, done.stderr
+
+    def document(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        code, out, _ = self(*arguments, "--json")
+        return code, json.loads(out)
+
+
+@pytest.fixture
+def cli(db: str, kafka: Broker, tmp_path: Path) -> Cli:
+    return Cli({"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)})
+
+
+def test_status_tells_position_log_and_lag_of_each_partition(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
+    account = Account(kafka.bootstrap, make_topic(2))
+    write_declaration(cli.folder, account.topic)
+    account.send_orders(10, partition=0)
+    plan_load(cli.environment["PENSTOCK_DB"], {"bootstrap.servers": kafka.bootstrap}, declare(account.topic), "run")
+
+    code, document = cli.document("status")
+
+    assert code == 0
+    (status,) = document["pipelines"]
+    assert (status["name"], status["state"], status["cause"]) == ("orders", "loading", "load 1 is planned")
+    first, second = status["partitions"]
+    assert {key: first[key] for key in ("partition", "position", "log_start", "end", "lag")} == {
+        "partition": 0, "position": 0, "log_start": 0, "end": 10, "lag": 10,
+    }  # fmt: skip
+    assert 0 <= first["lag_seconds"] < 300
+    assert (second["lag"], second["lag_seconds"]) == (0, 0.0)
+
+
+def test_status_of_a_pipeline_that_never_ran_shows_what_the_log_holds(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    write_declaration(cli.folder, account.topic)
+    account.send_orders(7)
+
+    _, document = cli.document("status", "orders")
+
+    assert document["pipelines"][0]["state"] == "new"
+    assert document["pipelines"][0]["partitions"][0]["lag"] == 7
+
+
+def test_status_answers_although_one_topic_is_missing(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
+    write_declaration(cli.folder, make_topic(1))
+    write_declaration(cli.folder, "no_such_topic", name="lost")
+
+    code, document = cli.document("status")
+
+    assert code == 0
+    assert {status["name"]: status["state"] for status in document["pipelines"]} == {"orders": "new", "lost": "unknown"}
+
+
+def test_a_lost_log_is_told_by_status_and_refused_by_plan_with_exit_code_4(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    write_declaration(cli.folder, account.topic)
+    plan_load(cli.environment["PENSTOCK_DB"], {"bootstrap.servers": kafka.bootstrap}, declare(account.topic), "run")
+    account.send_orders(10)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    (deleted,) = admin.delete_records([TopicPartition(account.topic, 0, 6)]).values()
+    deleted.result(30)
+
+    code, document = cli.document("plan", "orders")
+    assert code == 4
+    assert document["state"] == "log_lost"
+    assert document["ranges"] == [{"partition": 0, "from": 0, "until": 6}]
+    assert document["next_step"]
+    _, status = cli.document("status")
+    assert status["pipelines"][0]["state"] == "log_lost"
+    assert "offsets [0, 6) are lost" in status["pipelines"][0]["cause"]
+
+
+def test_plan_shows_the_ranges_and_writes_nothing(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    write_declaration(cli.folder, account.topic)
+    account.send_orders(7)
+
+    code, document = cli.document("plan", "orders")
+
+    assert code == 0
+    assert document == {
+        "load": None, "state": "preview", "ranges": [{"partition": 0, "from": 0, "until": 7, "offsets": 7}],
+    }  # fmt: skip
+    with psycopg.connect(cli.environment["PENSTOCK_DB"]) as connection:
+        assert connection.execute("select count(*) from penstock.load").fetchone() == (0,)
+        assert connection.execute("select count(*) from penstock.position").fetchone() == (0,)
+
+
+def test_run_over_an_empty_topic_ends_well_with_an_empty_document(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    write_declaration(cli.folder, make_topic(1))
+
+    code, document = cli.document("run", "orders")
+
+    assert (code, document["load"], document["state"]) == (0, None, "empty")
+
+
+def test_an_unknown_pipeline_is_wrong_use_and_the_known_ones_are_named(cli: Cli, make_topic: MakeTopic) -> None:
+    write_declaration(cli.folder, make_topic(1))
+
+    code, document = cli.document("run", "oders")
+
+    assert code == 2
+    assert "no pipeline named oders" in document["error"]
+    assert "there are: orders" in document["error"]
+
+
+def test_every_mistake_of_a_declaration_is_told_with_its_line_and_exit_code_2(cli: Cli) -> None:
+    (cli.folder / "orders.yaml").write_text("name: orders\ntopc: orders\ntarget: orders\n")
+
+    code, _, told = cli("check", "--offline")
+
+    assert code == 2
+    assert "orders.yaml:2" in told
+    assert "topic" in told
+    assert "orders.yaml:3" in told
+
+
+def test_missing_settings_are_named_at_once() -> None:
+    done = CliRunner().invoke(app, ["status"], env={"PENSTOCK_DB": "", "PENSTOCK_KAFKA": ""})
+
+    assert done.exit_code == 2
+    assert "PENSTOCK_DB and PENSTOCK_KAFKA not set" in done.stderr
+
+
+def test_a_database_without_the_ledger_says_to_migrate_and_migrating_twice_is_harmless(
+    cli: Cli, postgres: Postgres, make_topic: MakeTopic
+) -> None:
+    uri = postgres.create_database("without_ledger")
+    try:
+        bare = Cli({**cli.environment, "PENSTOCK_DB": uri})
+        write_declaration(cli.folder, make_topic(1))
+
+        code, document = bare.document("status")
+        assert (code, document["next_step"]) == (2, "run `penstock migrate`, once.")
+        code, document = bare.document("migrate")
+        assert code == 0
+        assert "0001_ledger.sql" in document["applied"]
+        assert bare.document("migrate") == (0, {"applied": []})
+    finally:
+        postgres.drop_database("without_ledger")
+
+
+def test_check_asks_the_services_and_reports_what_does_not_fit(cli: Cli, make_topic: MakeTopic) -> None:
+    write_declaration(cli.folder, make_topic(3))
+    write_declaration(cli.folder, "no_such_topic", name="lost")
+    with psycopg.connect(cli.environment["PENSTOCK_DB"]) as connection:
+        connection.execute("create schema analytics; create table analytics.lost (id int)")
+
+    code, document = cli.document("check")
+
+    assert code == 2
+    told = {(finding["pipeline"], finding["what"]): finding for finding in document["findings"]}
+    assert told["orders", "target analytics.orders"]["told"] == "will be created"
+    assert not told["lost", "topic no_such_topic"]["fits"]
+    assert "no table partitioned by range" in told["lost", "target analytics.lost"]["told"]
+
+
+@pytest.mark.parametrize("command", ["approve", "discard"])
+def test_settling_a_load_that_does_not_exist_is_wrong_use(cli: Cli, command: str) -> None:
+    code, document = cli.document(command, "99", "--why", "because")
+
+    assert code == 2
+    assert "there is no load 99" in document["error"]
+
+
+def test_a_database_out_of_reach_is_told_without_its_password(cli: Cli) -> None:
+    away = Cli({**cli.environment, "PENSTOCK_DB": "postgresql://u:canary@127.0.0.1:9/none"})
+
+    code, out, told = away("migrate", "--json")
+
+    assert code == 1
+    assert "cannot be reached" in told
+    assert "canary" not in out + told

@@ -1,0 +1,270 @@
+"""The embedded stack, through the command line as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.stack import ports
+from penstock.stack.embedded import find_stack, take_down
+from penstock.stack.processes import MARK, await_condition, find_marked, find_working_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.services
+
+
+def penstock(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": path or os.environ["PATH"]}
+    argv = [sys.executable, "-m", "penstock.cli.main", "stack", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env=environment)
+
+
+def bring_up(folder: Path, *arguments: str) -> dict[str, Any]:
+    done = penstock("up", "--no-airflow", "--json", "--dir", str(folder), *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    folder = folder.resolve()
+    return find_marked(folder) + find_working_in(folder / "postgres" / "data", "postgres")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A stack that the tests take turns with: each brings it up first, whatever the one before did to it."""
+    yield from _folder(tmp_path_factory.mktemp("shared") / "stack")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a stack that was never up."""
+    yield from _folder(tmp_path / "stack")
+
+
+def _folder(folder: Path) -> Iterator[Path]:
+    try:
+        yield folder
+    finally:
+        take_down(folder, tell=print)
+
+
+def write_row(uri: str, number: int) -> None:
+    with psycopg.connect(uri) as conn:
+        conn.execute("create table if not exists public.kept (n int primary key)")
+        conn.execute("insert into public.kept values (%s)", [number])
+
+
+def read_rows(uri: str) -> set[int]:
+    with psycopg.connect(uri) as conn:
+        return {number for (number,) in conn.execute("select n from public.kept")}
+
+
+def write_record(bootstrap: str, topic: str, value: bytes) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic not in admin.list_topics(timeout=10).topics:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def read_records(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    records = consumer.consume(count, timeout=30)
+    consumer.close()
+    return [record.value() for record in records]
+
+
+def test_up_prints_one_document_with_every_address(folder: Path) -> None:
+    document = bring_up(folder)
+    assert list(document) == ["db", "kafka", "airflow", "dir"]
+    assert document["airflow"] is None
+    assert document["dir"] == str(folder)
+    with psycopg.connect(document["db"]) as conn:
+        assert conn.execute("select to_regclass('penstock.load')::text").fetchone() == ("penstock.load",)
+    assert AdminClient({"bootstrap.servers": document["kafka"]}).list_topics(timeout=10).brokers
+
+
+def test_up_again_changes_nothing(folder: Path) -> None:
+    document = bring_up(folder)
+    before = {process.pid for process in processes_of(folder) if not process.cmdline()[0].startswith("postgres: ")}
+    assert bring_up(folder) == document
+    assert before <= {process.pid for process in processes_of(folder)}
+
+
+def test_stack_listens_on_the_loopback_address_only(folder: Path) -> None:
+    bring_up(folder)
+    listening = {
+        connection.laddr
+        for process in processes_of(folder)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert len(listening) == 3
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert not any(path.is_socket() for path in folder.rglob("*"))
+
+
+def test_killed_stack_comes_up_with_everything_that_was_committed(folder: Path) -> None:
+    document = bring_up(folder)
+    write_row(document["db"], 11)
+    write_record(document["kafka"], "kept", b"one")
+    for process in processes_of(folder):
+        os.kill(process.pid, signal.SIGKILL)
+    await_condition(lambda: not processes_of(folder), 30, "the killed processes are gone")
+    assert bring_up(folder) == document
+    write_row(document["db"], 12)
+    write_record(document["kafka"], "kept", b"two")
+    assert read_rows(document["db"]) >= {11, 12}
+    assert read_records(document["kafka"], "kept", 2) == [b"one", b"two"]
+
+
+def test_killed_postmaster_leaves_nothing_that_keeps_the_stack_down(folder: Path) -> None:
+    document = bring_up(folder)
+    write_row(document["db"], 21)
+    postmaster = int((folder / "postgres" / "data" / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+    with psycopg.connect(document["db"]):  # its backend outlives the postmaster for a while
+        os.kill(postmaster, signal.SIGKILL)
+        assert bring_up(folder) == document
+    assert 21 in read_rows(document["db"])
+
+
+def test_down_leaves_no_process_and_keeps_the_data(folder: Path) -> None:
+    document = bring_up(folder)
+    write_row(document["db"], 31)
+    assert penstock("down", "--dir", str(folder)).returncode == 0
+    assert processes_of(folder) == []
+    assert penstock("down", "--dir", str(folder)).returncode == 0
+    assert bring_up(folder) == document
+    assert 31 in read_rows(document["db"])
+
+
+def test_down_ends_what_a_service_started_in_a_session_of_its_own(folder: Path) -> None:
+    bring_up(folder)
+    stray = subprocess.Popen(["sleep", "600"], env={MARK: str(folder)}, start_new_session=True)
+    foreign = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        assert penstock("down", "--dir", str(folder)).returncode == 0
+        assert stray.wait(timeout=10) == -signal.SIGKILL
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+        stray.kill()
+        stray.wait()
+
+
+def test_down_kills_a_broker_that_does_not_listen_any_more(folder: Path) -> None:
+    bring_up(folder)
+    broker = find_stack(folder).broker
+    (pid,) = broker.pids()
+    os.kill(pid, signal.SIGSTOP)
+    broker.stop(grace=0.2)
+    assert pid not in {process.pid for process in processes_of(folder)}
+
+
+def test_reused_process_id_is_left_alone(folder: Path) -> None:
+    bring_up(folder)
+    broker = find_stack(folder).broker
+    broker.stop()
+    foreign = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        record = folder / "kafka" / "process.json"
+        record.write_text(json.dumps({"pid": foreign.pid, "started": 1.0}), encoding="utf-8")
+        assert penstock("down", "--dir", str(folder)).returncode == 0
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+def test_two_stacks_live_side_by_side(folder: Path, fresh: Path) -> None:
+    one, two = bring_up(folder), bring_up(fresh)
+    assert one["db"] != two["db"]
+    assert one["kafka"] != two["kafka"]
+    write_row(one["db"], 41)
+    write_row(two["db"], 42)
+    assert penstock("down", "--dir", str(folder)).returncode == 0
+    assert read_rows(two["db"]) == {42}
+    write_record(two["kafka"], "kept", b"two")
+    assert read_records(two["kafka"], "kept", 1) == [b"two"]
+
+
+def test_running_stack_is_not_moved_to_other_ports(folder: Path) -> None:
+    bring_up(folder)
+    done = penstock("up", "--no-airflow", "--dir", str(folder), "--db-port", str(*ports.choose(1)))
+    assert done.returncode == 2
+    assert "penstock stack down" in done.stderr.splitlines()[-1]
+
+
+def test_given_ports_are_used(folder: Path) -> None:
+    assert penstock("down", "--dir", str(folder)).returncode == 0
+    db, kafka = ports.choose(2)
+    document = bring_up(folder, "--db-port", str(db), "--kafka-port", str(kafka))
+    assert f":{db}/" in document["db"]
+    assert document["kafka"] == f"127.0.0.1:{kafka}"
+
+
+@pytest.mark.parametrize("option", ["--db-port", "--kafka-port"])
+def test_taken_port_gets_one_clear_line_and_leaves_nothing_running(fresh: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = penstock("up", "--no-airflow", "--dir", str(fresh), option, port)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"port {port}" in line
+    assert option in line
+    assert processes_of(fresh) == []
+
+
+def test_port_taken_since_the_last_start_gets_a_clear_line_and_leaves_nothing_running(folder: Path) -> None:
+    document = bring_up(folder)
+    assert penstock("down", "--dir", str(folder)).returncode == 0
+    port = int(document["kafka"].rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)):
+        done = penstock("up", "--no-airflow", "--dir", str(folder))
+    assert done.returncode == 2
+    assert f"port {port}" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert processes_of(folder) == []
+
+
+def test_missing_java_gets_one_clear_line(fresh: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bin"
+    path.mkdir()
+    setpriv = shutil.which("setpriv")
+    if setpriv:
+        (path / "setpriv").symlink_to(setpriv)
+    done = penstock("up", "--no-airflow", "--dir", str(fresh), path=str(path))
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["Java is missing. Next: install Java 17 and put it on PATH, or set JAVA_HOME."]
+
+
+def test_password_is_in_no_file_that_others_may_read_and_in_no_argv(folder: Path) -> None:
+    document = bring_up(folder)
+    password = document["db"].partition("postgres:")[2].partition("@")[0]
+    assert len(password) >= 24
+    shown = penstock("status", "--dir", str(folder))
+    assert password not in shown.stderr + shown.stdout
+    assert not any(password in " ".join(process.cmdline()) for process in processes_of(folder))
+    holding = [path for path in folder.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
+    assert holding == [folder / "postgres" / "password"]
+    assert holding[0].stat().st_mode & 0o077 == 0
