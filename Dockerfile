@@ -12,7 +12,7 @@ RUN mvn -q -B -Dstyle.color=never -P spark -Djars=/build/jars dependency:copy-de
 
 FROM python:3.11.14-slim-bookworm
 RUN apt-get update \
- && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/*
 
 # The folders that volumes are mounted on exist here, so that a new volume belongs to the user and not to root.
@@ -34,7 +34,7 @@ ENV PATH=/opt/penstock/.venv/bin:$PATH \
 COPY requirements-uv.lock requirements.lock ./
 RUN python -m venv .venv \
  && pip install -q --no-cache-dir --require-hashes -r requirements-uv.lock \
- && uv pip sync -q --no-cache --python .venv/bin/python --require-hashes requirements.lock
+ && uv pip sync -q --no-cache --compile-bytecode --python .venv/bin/python --require-hashes requirements.lock
 
 COPY pyproject.toml README.md ./
 COPY include include

@@ -31,7 +31,7 @@ demo: setup  ## start the embedded stack and load sample orders, twice
 down:  ## stop the demo's stack, leaving no process
 	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "nothing is installed, so nothing runs"; fi
 
-bench: setup  ## compare the speed with other tools
+bench: setup .venv-bench/.installed  ## compare the speed with other tools
 	@$(BIN)/python -m bench
 
 .venv/.made:
@@ -45,6 +45,13 @@ bench: setup  ## compare the speed with other tools
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	@$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
+	@touch $@
+
+# The other tools have an environment of their own: Penstock's holds only what Penstock needs.
+.venv-bench/.installed: bench/requirements.lock | .venv/.installed
+	@echo "installing the benchmark's peers" >&2
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-bench
+	@$(BIN)/uv pip sync -q --python .venv-bench/bin/python --require-hashes bench/requirements.lock
 	@touch $@
 
 .jars/.checked: pom.xml jars.sha256 | .venv/.installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ pytest_plugins = sorted(path.stem for path in Path(__file__).parent.glob("fix_*.
 
 # A test that uses one of these, by itself or by another fixture, needs services: `make check` leaves it out.
 SERVICES = {"postgres", "kafka", "airflow", "spark"}
+
+
+def pytest_configure() -> None:
+    # SIGTERM, too, must lead through the fixtures' ends: else it would leave servers behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -53,6 +53,11 @@ class AirflowSite:
         """Wait until a run has ended."""
         return str(self.wait(lambda: self._ended(dag, run), seconds, f"run {run} of {dag} has ended"))
 
+    def await_tries(self, dag: str, run: str, tries: dict[str, int]) -> str:
+        """Wait until a run that was cleared has run its tasks once more, and has ended."""
+        self.wait(lambda: tries.items() <= self.tries(dag, run).items(), 60, f"{dag} has tried {tries}")
+        return self.await_end(dag, run)
+
     def tasks(self, dag: str, run: str) -> dict[str, str | None]:
         """The state of each task of a run."""
         return {task["task_id"]: task["state"] for task in self._instances(dag, run)}
@@ -74,6 +79,11 @@ class AirflowSite:
         else:
             body = {"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False}
             self.post(f"dags/{dag}/clearTaskInstances", body | {"include_downstream": True, "reset_dag_runs": True})
+
+    def fail(self, dag: str, run: str, task: str) -> None:
+        """Mark a task as failed by hand, which stops it if it runs."""
+        body = {"new_state": "failed"}
+        self.api.patch(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}", json=body).raise_for_status()
 
     def import_errors(self) -> dict[str, str]:
         """The import errors that Airflow shows, by file."""
@@ -139,7 +149,7 @@ def _environment(bootstrap: str) -> dict[str, str]:
     # Without SASL the password goes nowhere, and that is what it is here for.
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap, "sasl.password": CANARY}}
     return {
-        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),

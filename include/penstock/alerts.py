@@ -14,6 +14,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +27,9 @@ from penstock.ledger import Connection, connect
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from apprise import NotifyBase
 
     from penstock.ranges import Range
 
@@ -36,7 +41,6 @@ HEADINGS: dict[AlertKind, str] = {
     "hold_ended": "is no longer held",
     "load_failed": "failed",
 }
-THREADS = "penstock-alert"
 # Loggers that tell the addresses they talk to, tokens included.
 TALKATIVE = ("apprise", "urllib3.connectionpool", "requests")
 
@@ -104,13 +108,14 @@ def send_alert(urls: Sequence[str], alert: Alert, seconds: float = 10) -> bool:
     It returns after `seconds` whatever the receivers do: each target has a daemon thread of its own, which a process
     that ends does not wait for.
     """
+    services = [_open_service(url) for url in urls]
     delivered = [False] * len(urls)
 
-    def deliver(place: int, url: str) -> None:
-        delivered[place] = _deliver(url, render_title(alert), render_body(alert), alert.kind)
+    def deliver(place: int) -> None:
+        delivered[place] = _deliver(services[place], alert)
 
     deadline = time.monotonic() + seconds
-    threads = [_start(deliver, place, url) for place, url in enumerate(urls)]
+    threads = [_start(deliver, place) for place in range(len(urls))]
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     taken = list(delivered)
@@ -120,40 +125,59 @@ def send_alert(urls: Sequence[str], alert: Alert, seconds: float = 10) -> bool:
     return any(taken)
 
 
-def _start(work: Callable[[int, str], None], place: int, url: str) -> threading.Thread:
-    thread = threading.Thread(target=work, args=(place, url), name=f"{THREADS}-{place}", daemon=True)
+def _start(work: Callable[[int], None], place: int) -> threading.Thread:
+    thread = threading.Thread(target=work, args=(place,), name=f"penstock-alert-{place}", daemon=True)
     thread.start()
     return thread
 
 
-def _deliver(url: str, title: str, body: str, kind: AlertKind) -> bool:
+def _open_service(url: str) -> NotifyBase | None:
+    """Make apprise understand a URL; None if it cannot. Its import warns of deprecations of its own."""
     try:
-        import apprise
+        with warnings.catch_warnings(action="ignore"), _quiet():
+            import apprise
 
-        _silence()
-        service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
-        # Asked directly, and not through an Apprise object: its worker threads would keep the process from ending.
-        type_ = apprise.NotifyType.SUCCESS if kind == "hold_ended" else apprise.NotifyType.FAILURE
-        return bool(service and service.notify(body=body, title=title, notify_type=type_))
+            return apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    except Exception as error:
+        log.warning("apprise refused a target (%s): %s", _name_service(url), type(error).__name__)
+        return None
+
+
+def _deliver(service: NotifyBase | None, alert: Alert) -> bool:
+    try:
+        with _quiet():
+            # Asked directly, and not through an Apprise object: its worker threads would keep the process from ending.
+            type_ = "success" if alert.kind == "hold_ended" else "failure"
+            title, body = render_title(alert), render_body(alert)
+            return bool(service and service.notify(body=body, title=title, notify_type=type_))
     except Exception as error:  # a receiver never fails a load
         # Its text may hold the address, and the address holds a token.
-        log.warning("sending to %s raised %s", _name_service(url), type(error).__name__)
+        log.warning("sending an alert raised %s", type(error).__name__)
         return False
 
 
-class _NotOurs(logging.Filter):
-    """Lets through what is not said in one of our threads: what is said there may tell an address."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.threadName or "").startswith(THREADS)
+_talking: ContextVar[bool] = ContextVar("talking to receivers of alerts", default=False)
 
 
-_NOT_OURS = _NotOurs()
+class _NotToReceivers(logging.Filter):
+    """Lets through what others say: what these loggers say while an alert is sent may hold its address."""
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002
+        return not _talking.get()
 
 
-def _silence() -> None:
+_FILTER = _NotToReceivers()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
     for name in TALKATIVE:
-        logging.getLogger(name).addFilter(_NOT_OURS)  # adding it twice adds it once
+        logging.getLogger(name).addFilter(_FILTER)  # adding it again changes nothing
+    token = _talking.set(True)
+    try:
+        yield
+    finally:
+        _talking.reset(token)
 
 
 def _name_service(url: str) -> str:

@@ -100,7 +100,7 @@ def _convert_reals(values: Values) -> pa.Array:
 
 def _parse_real(value: float) -> float:
     try:
-        (narrow,) = struct.unpack("f", struct.pack("f", value))
+        (narrow,) = struct.unpack("<f", struct.pack("<f", value))
     except OverflowError:
         narrow = 0.0
     if (narrow == 0) != (value == 0):

@@ -79,9 +79,12 @@ def _type_of(node: Node, name: str) -> Any:  # noqa: ANN401 - a type as msgspec 
 
 
 def _member(child: Node, name: str, place: int, step: str) -> tuple[str, Any, Any]:
-    missing: Any = msgspec.Raw(b"null") if child.type is msgspec.Raw else None
-    found = msgspec.field(name=step) if child.required else msgspec.field(name=step, default=missing)
+    found = msgspec.field(name=step) if child.required else msgspec.field(name=step, default=_missing(child))
     return f"m{place}", _type_of(child, name), found
+
+
+def _missing(child: Node) -> Any:  # noqa: ANN401 - null, as the member's type spells it
+    return msgspec.Raw(b"null") if child.type is msgspec.Raw else None
 
 
 def _collect(node: Node, records: Sequence[Any], found: dict[int, list[Any]]) -> None:
@@ -91,6 +94,6 @@ def _collect(node: Node, records: Sequence[Any], found: dict[int, list[Any]]) ->
         return
     absent = None in records
     for place, child in enumerate(node.children.values()):
-        get = attrgetter(f"m{place}")
-        values = [None if record is None else get(record) for record in records] if absent else map(get, records)
+        get, missing = attrgetter(f"m{place}"), _missing(child)
+        values = [missing if record is None else get(record) for record in records] if absent else map(get, records)
         _collect(child, list(values), found)

@@ -40,7 +40,7 @@ BAD = [(0, 7), (1, 500)]
 
 def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
     with psycopg.connect(db) as connection:
-        cursor = connection.execute(statement, values)  # type: ignore[arg-type]
+        cursor = connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
 
@@ -240,7 +240,7 @@ def test_load_of_nothing_but_holes_passes_its_declared_checks_too(db: str) -> No
 def test_declared_error_holds_the_load_with_offsets_and_without_values(db: str) -> None:
     checks = [
         {"expect": "expect_column_values_to_be_between", "column": "id", "min_value": 12},
-        {"expect": "expect_column_max_to_be_between", "column": "note", "max_value": "a"},
+        {"expect": "expect_column_most_common_value_to_be_in_set", "column": "note", "value_set": ["x"]},
         {"expect": "expect_table_row_count_to_be_between", "min_value": 301},
     ]
     load_id = stage_rows(db, pipeline=declare("topic", checks=checks))
@@ -249,7 +249,7 @@ def test_declared_error_holds_the_load_with_offsets_and_without_values(db: str) 
         "element_count": 300, "unexpected_count": 12, "missing_count": 0,
         "offsets": [[0, offset] for offset in range(10)],
     }  # fmt: skip
-    assert observed(db, load_id, "expect_column_max_to_be_between") == {}
+    assert observed(db, load_id, "expect_column_most_common_value_to_be_in_set") == {}
     assert observed(db, load_id, "expect_table_row_count_to_be_between") == {"observed_value": 300}
     assert (verdict.cause or "").startswith("expect_column_values_to_be_between column id: element_count 300, ")
     assert "note of" not in str(execute(db, "select observed, cause from penstock.check_results, penstock.load"))
@@ -282,11 +282,14 @@ def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:
         {"expect": "unexpected_rows_expectation", "unexpected_rows_query": "select * from {batch} where note::int = 1"},
     ],
 )  # fmt: skip
-def test_check_that_crashes_is_no_verdict_and_the_load_stays_staged(db: str, check: dict[str, Any]) -> None:
+def test_check_that_crashes_is_no_verdict_and_the_load_stays_staged(
+    db: str, check: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     load_id = stage_rows(db, pipeline=declare("topic", checks=[{**check, "severity": "warning"}]))
     with pytest.raises(ChecksCrashedError, match=check["expect"]) as caught:
         validate_load(db, load_id)
-    assert "note of" not in str(caught.value)
+    assert "note of" not in str(caught.value) + caplog.text
     assert "\n" not in str(caught.value)
     assert state_of(db, load_id) == "staged"
     assert failures(db, load_id) == set()
@@ -367,22 +370,19 @@ def test_two_validations_at_once_end_with_one_verdict(db: str) -> None:
 
 
 def test_all_builtin_checks_together_read_the_staged_rows_once(db: str) -> None:
-    load_id = stage_rows(db, holes=HOLES, quarantined=BAD)
-    # Counters arrive when the connection that counted has ended.
-    scans = "select seq_scan + coalesce(idx_scan, 0), seq_scan from pg_stat_user_tables where relname = %s"
-    name = [f"load_{load_id}_1"]
+    load_id = stage_rows(db, holes=HOLES)
 
-    def settled() -> tuple[int, int] | None:
-        first = execute(db, scans, name)[0]
-        return first if first == execute(db, scans, name)[0] else None
+    def settled() -> int | None:
+        """The rows read so far: counters arrive when the connection that counted has ended."""
+        query = "select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relname = %s"
+        first, second = (execute(db, query, [f"load_{load_id}_1"])[0][0] for _ in range(2))
+        return int(first) if first == second else None
 
-    before = wait_until(settled, seconds=5)
+    before = wait_until(settled, seconds=5) or 0
     assert validate_load(db, load_id).passed
-    after = wait_until(lambda: now if (now := settled()) and now != before else None, seconds=5)
-    assert before
-    assert after
-    # One pass for the counts; the quarantine's two records are looked up among the rows by the join.
-    assert after[1] - before[1] <= 2
+    after = wait_until(lambda: now if (now := settled()) and now > before else None, seconds=5) or 0
+    # One more is what Great Expectations looks at to see whether the table is there.
+    assert 297 <= after - before <= 300
 
 
 def test_password_stays_out_of_configurations_logs_and_errors(
@@ -420,3 +420,12 @@ def test_importing_quality_imports_neither_great_expectations_nor_pandas() -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"
+
+
+def test_importing_ahead_leaves_great_expectations_ready() -> None:
+    code = (
+        "import sys, penstock.quality as q; t = q.import_ahead(); t.join();"
+        "print('penstock.quality.suite' in sys.modules, 'great_expectations' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True True"

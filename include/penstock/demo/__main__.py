@@ -57,7 +57,7 @@ def demonstrate(began: float) -> None:
     summary.print_summary(out, addresses.db, PIPELINE, TARGET, before)
     told = " and ".join(f"{seconds:.0f} s" for seconds in times)
     out.print(f"The loads took {told}, trigger to publish; all of it took {time.monotonic() - began:.0f} s.")
-    out.print(f"Airflow's UI: {airflow.page(PIPELINE)}   user and password: {airflow.passwords}", soft_wrap=True)
+    out.print(f"Airflow's UI: {airflow.page(PIPELINE)}   user and password: in {airflow.passwords}", soft_wrap=True)
     out.print("`make demo` again loads more; `make down` stops it all.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,8 +13,10 @@ from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ENDS = ("success", "failed")
+STEPS = ("plan", "stage", "validate", "publish")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Airflow:
         """Ask how a run is."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}"
         tasks = self._ask("GET", f"{path}/taskInstances")["task_instances"]
-        tasks.sort(key=lambda task: (task["start_date"] or "9", task["task_id"]))
+        tasks.sort(key=lambda task: STEPS.index(task["task_id"]) if task["task_id"] in STEPS else len(STEPS))
         state = self._ask("GET", path)["state"]
         return Run(run_id, state, {task["task_id"]: task["state"] or "waiting" for task in tasks})
 

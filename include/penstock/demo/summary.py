@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,6 +21,10 @@ QUARANTINED = """select load_id, partition, "offset", reason from penstock.quara
 where pipeline = %s and load_id > %s order by 1, 2, 3"""
 POSITIONS = """select distinct on (partition) partition, position from penstock.positions
 where pipeline = %s order by partition, generation desc"""
+
+# A choice that fits a screen of 80 columns.
+SHOWN = ("order_id", "country", "amount", "currency", "placed", "_load_id", "_partition", "_offset")
+COUNTS = {"from", "until", "rows", "quarantined", "holes"}
 
 
 def print_summary(out: Console, uri: str, pipeline: str, target: str, after: int) -> None:
@@ -81,22 +86,22 @@ def _print_rows(out: Console, conn: psycopg.Connection[Any], target: str, expect
     counted = conn.execute(sql.SQL("select count(*) from {} where _load_id > %s").format(name), [after]).fetchone()
     if counted is None or counted[0] != expected:
         raise PenstockError(f"{target} holds {counted} of {expected} rows.", next_step="tell us.")
-    cursor = conn.execute(sql.SQL("select * from {} order by _load_id desc, _partition, _offset limit 5").format(name))
-    columns = [column.name for column in cursor.description or ()]
-    _print(out, f"A few of the {expected:,} rows in {target}", tuple(columns), cursor.fetchall())
+    few = sql.SQL("select {} from {} order by _load_id desc, _offset, _partition limit 5").format(
+        sql.SQL(", ").join(map(sql.Identifier, SHOWN)), name
+    )
+    _print(out, f"A few of the {expected:,} new rows in {target}", SHOWN, conn.execute(few).fetchall())
 
 
 def _print(out: Console, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    table = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    out.print(f"[bold]{title}[/]")
+    table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(
-            *(
-                f"{cell:,}" if type(cell) is int and name in COUNTS else str(cell)
-                for name, cell in zip(columns, row, strict=True)
-            )
-        )
+        table.add_row(*(_write(name, cell) for name, cell in zip(columns, row, strict=True)))
     out.print(table)
     out.print()
 
 
-COUNTS = {"from", "until", "rows", "quarantined", "holes", "offset"}
+def _write(column: str, cell: object) -> str:
+    if isinstance(cell, datetime):
+        return f"{cell:%m-%d %H:%M:%S}"
+    return f"{cell:,}" if column in COUNTS else str(cell)

@@ -6,6 +6,16 @@ The expectations of Penstock's own are in `penstock.quality.expectations`, for w
 
 from __future__ import annotations
 
+import importlib
+import threading
+
 from penstock.quality.validating import Verdict, validate_load
 
-__all__ = ["Verdict", "validate_load"]
+__all__ = ["Verdict", "import_ahead", "validate_load"]
+
+
+def import_ahead() -> threading.Thread:
+    """Import Great Expectations in the background, for a process that waits for something else before it validates."""
+    thread = threading.Thread(target=importlib.import_module, args=("penstock.quality.suite",), daemon=True)
+    thread.start()
+    return thread

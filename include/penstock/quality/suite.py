@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
+TALKATIVE = ("great_expectations", "sqlalchemy")
 RESULT_FORMAT = {
     "result_format": "SUMMARY",
     "unexpected_index_column_names": ["_partition", "_offset"],
@@ -41,8 +44,7 @@ RESULT_FORMAT = {
 
 def check_load(db_uri: str, load: Load) -> list[CheckResult]:
     """Run all checks on the load's current attempt. If one of them comes to no result, none counts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Great Expectations thinks of its own data sources
+    with _quiet():
         suite = build_suite(load)
         try:
             results = _open_batch(db_uri, load).validate(suite, result_format=RESULT_FORMAT).results
@@ -54,6 +56,24 @@ def check_load(db_uri: str, load: Load) -> list[CheckResult]:
     builtin = list(_translate_builtin(load, found))
     rows = sum(check.observed["rows"] for check in builtin if "planned" in check.observed)
     return builtin + list(_translate_declared(load, found, rows))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Great Expectations and SQLAlchemy from talking: with the details on, their logs hold rows and values.
+
+    What they would say of a crash is in the results.
+    """
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def build_suite(load: Load) -> ExpectationSuite:

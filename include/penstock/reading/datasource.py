@@ -49,7 +49,7 @@ def register_source(spark: SparkSession, settings: Mapping[str, str] | None = No
     spark.dataSource.register(bound)
 
 
-class PenstockSource(DataSource):
+class PenstockSource(DataSource):  # type: ignore[misc]
     """Options: `topic`; `ranges`, JSON such as [[partition, from, until], …]; `isolation`; `recordsPerChunk`."""
 
     # Without settings of its own it reads PENSTOCK_KAFKA, as every entry point does.
@@ -73,7 +73,7 @@ class PenstockSource(DataSource):
             )
         size = int(self.options.get("recordsPerChunk", RECORDS_PER_CHUNK))
         chunks = cut_chunks(parse_ranges(self.options.get("ranges")), size)
-        return ChunkedReader(Source(settings, self.options["topic"], isolation), chunks)  # type: ignore[arg-type]
+        return ChunkedReader(Source(settings, self.options["topic"], isolation), chunks)
 
 
 def parse_ranges(text: str | None) -> list[Range]:
@@ -87,7 +87,7 @@ def parse_ranges(text: str | None) -> list[Range]:
         ) from None
 
 
-class ChunkPartition(InputPartition):
+class ChunkPartition(InputPartition):  # type: ignore[misc]
     """One chunk as Spark sees it."""
 
     def __init__(self, chunk: Chunk) -> None:
@@ -95,7 +95,7 @@ class ChunkPartition(InputPartition):
         self.chunk = chunk
 
 
-class ChunkedReader(DataSourceReader):
+class ChunkedReader(DataSourceReader):  # type: ignore[misc]
     """Reads each chunk in a task of its own, through the same checks as a load."""
 
     def __init__(self, source: Source, chunks: Sequence[Chunk]) -> None:
@@ -105,8 +105,8 @@ class ChunkedReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [ChunkPartition(chunk) for chunk in self.chunks]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        chunk = partition.chunk  # type: ignore[attr-defined]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        chunk = partition.chunk
         with closing(native.read_chunk(self.source, chunk)) as read:
             for batch in native.open_chunk(self.source, chunk).check(read):
                 yield make_rows(batch)

@@ -55,7 +55,7 @@ def _translate_login(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _translate_ssl(settings: Mapping[str, str]) -> dict[str, str]:
-    translated = {}
+    translated: dict[str, str] = {}
     authority = _read_pem(settings, "ssl.ca")
     if authority:
         translated |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}

@@ -1,4 +1,4 @@
-"""The Spark reader: Spark's own Kafka source at explicit offsets, for sites whose security only the JVM client speaks."""
+"""The Spark reader: Spark's own Kafka source at explicit offsets, for security that only the JVM client speaks."""
 
 from __future__ import annotations
 

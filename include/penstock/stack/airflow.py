@@ -84,7 +84,7 @@ class Airflow:
         processes.write_record(self._record, process)
         processes.await_start(process, self.is_healthy, 240, self.name, self.log)
 
-    def stop(self, grace: float = 15.0) -> None:
+    def stop(self, grace: float = 10.0) -> None:
         """Stop all its processes, running tasks too: a load that was under way is planned anew by its next run."""
         # Its parts leave each other behind when only the first is told, so all are told.
         for member in self._members():
@@ -159,6 +159,9 @@ class Airflow:
             "DAG_PROCESSOR__REFRESH_INTERVAL": "15",
             "DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+            # After a kill, what ran then is tried again within a minute or two, and not after five or ten.
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+            "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "LOGGING__LOGGING_LEVEL": "INFO",
         }
         return {f"AIRFLOW__{name}": value for name, value in options.items()} | {

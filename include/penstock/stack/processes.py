@@ -96,7 +96,10 @@ def kill_all(members: Iterable[psutil.Process]) -> None:
 
 
 def find_marked(folder: Path) -> list[psutil.Process]:
-    """All processes that carry this folder's mark, whatever session they moved to."""
+    """All processes that carry this folder's mark, whatever session they moved to.
+
+    Those that overwrite their environment by a title of their own (PostgreSQL's, some of Airflow's) are not among them.
+    """
     found = []
     for candidate in psutil.process_iter():
         with suppress(psutil.Error, OSError):

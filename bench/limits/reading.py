@@ -1,0 +1,30 @@
+"""The limit of reading: two plain processes, each over half of the partitions, that throw every record away."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from bench.limits.workers import WORKERS, run_workers
+from bench.records import PARTITIONS
+from penstock.ranges import Chunk, Range
+from penstock.reading.contract import End, Source
+from penstock.reading.native import read_chunk
+
+
+def read_share(worker: int) -> tuple[int, float, float]:
+    """Read every partition that falls to this worker; how many records, and when that began and ended."""
+    began = time.time()
+    source = Source({"bootstrap.servers": os.environ["BENCH_KAFKA"]}, os.environ["BENCH_TOPIC"], "read_committed")
+    until = int(os.environ["BENCH_RECORDS"]) // PARTITIONS
+    count = 0
+    for partition in range(worker, PARTITIONS, WORKERS):
+        for part in read_chunk(source, Chunk(partition, Range(partition, 0, until))):
+            count += 0 if isinstance(part, End) else len(part.offsets)
+    return count, began, time.time()
+
+
+if __name__ == "__main__":
+    json.dump(run_workers(read_share), sys.stdout)

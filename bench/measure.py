@@ -1,0 +1,109 @@
+"""Measuring one command: time, CPU and memory of it and everything that it starts.
+
+Run as a program of its own between the benchmark and the command: it adopts what the command leaves behind (on Linux),
+so that no process's CPU is missed, and what it needs itself is in no figure.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+SAMPLE_SECONDS = 0.25
+REAP_SECONDS = 20.0
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a command took. `peak_bytes` is the largest sum seen of the resident memory of all its processes."""
+
+    exit_code: int
+    started_at: float
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def measure(command: list[str], output: Path, log: Path, environment: dict[str, str]) -> Usage:
+    """Run a command to its end: what it prints goes to `output`, what it says else to `log`."""
+    result = output.with_suffix(".usage")
+    wrapped = [sys.executable, "-m", "bench.measure", str(result), "--", *command]
+    with output.open("wb") as out, log.open("ab") as err:
+        subprocess.run(wrapped, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, check=True)
+    return Usage(**json.loads(result.read_text(encoding="utf-8")))
+
+
+class Sampler(threading.Thread):
+    """Looks at the memory of this process's descendants four times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.ended = threading.Event()
+        self.peak = 0
+
+    def run(self) -> None:
+        while not self.ended.wait(SAMPLE_SECONDS):
+            self.peak = max(self.peak, sum_memory())
+
+
+def sum_memory() -> int:
+    """The resident memory of all descendants. Pages that they share count for each of them."""
+    total = 0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total
+
+
+def run_measured(command: list[str]) -> Usage:
+    """Run the command, wait for all that it started, and add up."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    sampler = Sampler()
+    sampler.start()
+    started_at, clock = time.time(), time.monotonic()
+    process = subprocess.Popen(command)
+    exit_code = process.wait()
+    seconds = time.monotonic() - clock
+    reap_descendants()
+    sampler.ended.set()
+    sampler.join()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Usage(exit_code, started_at, seconds, used.ru_utime + used.ru_stime, sampler.peak)
+
+
+def reap_descendants() -> None:
+    """Wait for what the command left behind; what does not end is killed."""
+    end = time.monotonic() + REAP_SECONDS
+    with suppress(ChildProcessError):
+        while True:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                if time.monotonic() > end:
+                    for child in psutil.Process().children(recursive=True):
+                        with suppress(psutil.NoSuchProcess):
+                            child.kill()
+                time.sleep(0.02)
+
+
+def main() -> int:
+    """Measure the command behind `--`, and write what it took into the file before it."""
+    result, _, *command = sys.argv[1:]
+    usage = run_measured(command)
+    Path(result).write_text(json.dumps(asdict(usage)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

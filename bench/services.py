@@ -1,0 +1,75 @@
+"""The one PostgreSQL and the one broker that everybody uses, in a folder of their own."""
+
+from __future__ import annotations
+
+import fcntl
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+
+from penstock.errors import PenstockError
+from penstock.stack import ports
+from penstock.stack.broker import Broker
+from penstock.stack.postgres import Postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DATABASE = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Both, running."""
+
+    folder: Path
+    postgres: Postgres
+    broker: Broker
+
+    def make_database(self) -> str:
+        """A fresh database for one run, with nothing of the last one waiting to be written."""
+        self.postgres.drop_database(DATABASE)
+        uri = self.postgres.create_database(DATABASE)
+        self.checkpoint()
+        return uri
+
+    def checkpoint(self) -> None:
+        """Have everything written that is still to be written."""
+        with psycopg.connect(self.postgres.uri("postgres"), autocommit=True) as connection:
+            connection.execute("checkpoint")
+
+    def read_cpu(self) -> tuple[float, float]:
+        """The CPU seconds of PostgreSQL and of the broker so far, ended backends included."""
+        return sum(map(_read_cpu, self.postgres.pids())), sum(map(_read_cpu, self.broker.pids()))
+
+
+def _read_cpu(pid: int) -> float:
+    # A postmaster's own figures hold those of its children that have ended.
+    with suppress(psutil.NoSuchProcess):
+        return float(sum(psutil.Process(pid).cpu_times()[:4]))
+    return 0.0
+
+
+@contextmanager
+def running_services(folder: Path) -> Iterator[Services]:
+    """Start both, and stop both in the end. The topics stay for the next time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PenstockError("another benchmark is running.", next_step="wait until it has ended.") from None
+        postgres = Postgres(folder / "postgres", *ports.choose(1))
+        broker = Broker(folder / "kafka", *ports.choose(2))
+        broker.kill()  # what a killed benchmark may have left; its port is another
+        try:
+            postgres.start()
+            broker.start()
+            yield Services(folder, postgres, broker)
+        finally:
+            postgres.stop()
+            broker.stop()

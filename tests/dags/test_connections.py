@@ -1,0 +1,71 @@
+"""What Airflow's connections become: settings of Penstock, or an error that says what to create."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+
+def read(folder: Path, **connections: str) -> dict[str, Any]:
+    """Read connections that the environment gives, in a process of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    given = {f"AIRFLOW_CONN_{name.upper()}": value for name, value in connections.items()}
+    report = folder / "report.json"
+    argv = [sys.executable, str(Path(__file__).with_name("describe_connections.py")), str(report)]
+    environment = kept | given | {"AIRFLOW_HOME": str(folder)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(report.read_text(encoding="utf-8")))
+
+
+def test_connections_become_settings_whatever_characters_a_password_holds(tmp_path: Path) -> None:
+    db = {
+        "conn_type": "postgres",
+        "host": "db.example",
+        "port": 6543,
+        "login": "loader",
+        "password": "p@ss/word:% ?#",
+        "schema": "shop",
+        "extra": {"sslmode": "require"},
+    }
+    found = read(
+        tmp_path,
+        penstock_db=json.dumps(db),
+        kafka_default=json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "k:9092", "linger.ms": 5}}),
+        spark_default="spark://master:7077",
+        alerts=json.dumps({"conn_type": "generic", "password": "json://one/\njson://two/"}),
+    )
+    assert conninfo_to_dict(found["db"]) == {
+        "host": "db.example",
+        "port": "6543",
+        "user": "loader",
+        "password": "p@ss/word:% ?#",
+        "dbname": "shop",
+        "sslmode": "require",
+    }
+    assert found["kafka"] == {"bootstrap.servers": "k:9092", "linger.ms": "5"}
+    assert found["spark"] == "spark://master:7077"
+    assert found["alerts"] == ["json://one/", "json://two/"]
+
+
+def test_a_missing_connection_is_named_and_spark_is_never_taken_for_yarn(tmp_path: Path) -> None:
+    found = read(tmp_path)
+    for name, connection in {"db": "penstock_db", "kafka": "kafka_default", "spark": "spark_default"}.items():
+        assert found[name].startswith(f"there is no Airflow connection {connection}.")
+        assert f"AIRFLOW_CONN_{connection.upper()}" in found[name]
+
+
+def test_a_connection_that_cannot_be_used_says_what_to_put_into_it(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        kafka_default=json.dumps({"conn_type": "kafka"}),
+        spark_default=json.dumps({"conn_type": "spark", "host": "yarn"}),
+    )
+    assert "names no bootstrap.servers" in found["kafka"]
+    assert "names the master yarn" in found["spark"]

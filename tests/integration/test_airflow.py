@@ -1,0 +1,245 @@
+"""Loads under a real Airflow, driven by its REST API, with a real broker, a real database and real Spark drivers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import psutil
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from fix_airflow import CANARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fix_airflow import AirflowSite
+    from fix_kafka import MakeTopic
+    from penstock.stack.broker import Broker
+
+pytestmark = pytest.mark.timeout(600)
+COLUMNS = {"id": {"type": "bigint", "required": True}, "amount": {"type": "numeric(12,2)"}}
+POSITIVE = {"expect": "expect_column_values_to_be_between", "column": "amount", "min_value": 0}
+
+
+def produce(kafka: Broker, topic: str, amounts: list[int]) -> None:
+    """Write records that the broker has acknowledged when this returns."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
+    for number, amount in enumerate(amounts):
+        producer.produce(topic, json.dumps({"id": number, "amount": amount}))
+    assert producer.flush(30) == 0
+
+
+def declare(airflow: AirflowSite, name: str, topic: str, **more: Any) -> None:
+    """Declare a pipeline of the tests; by hand only, unless it has a schedule."""
+    declared = {"topic": topic, "schedule": None, "value": "json", "columns": COLUMNS, "target": f"airflow.{name}"}
+    airflow.write_pipeline(name, **declared | more)
+
+
+def query(airflow: AirflowSite, statement: str) -> list[tuple[Any, ...]]:
+    """Ask the database of the loads."""
+    with psycopg.connect(airflow.loads) as connection:
+        return connection.execute(statement.encode()).fetchall()
+
+
+def find_driver(airflow: AirflowSite) -> psutil.Process | None:
+    """The JVM of a Spark driver that this Airflow has started, once its Python runs."""
+    for pid in airflow.web.pids():
+        try:
+            process = psutil.Process(pid)
+            if process.name() == "java" and process.children():
+                return process
+        except psutil.NoSuchProcess:
+            continue
+    return None
+
+
+@pytest.fixture
+def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
+    """A webhook, the Airflow connection `alerts` that leads to it, and what it was told."""
+    told: list[dict[str, Any]] = []
+
+    class Webhook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Webhook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        target = f"json://127.0.0.1:{server.server_port}/"
+        airflow.post("connections", {"connection_id": "alerts", "conn_type": "generic", "password": target})
+        yield told
+        airflow.api.delete("connections/alerts").raise_for_status()
+        server.shutdown()
+        thread.join()
+
+
+def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_whatever_is_cleared(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2)
+    produce(kafka, topic, list(range(200)))
+    declare(airflow, "hourly", topic, schedule=f"{datetime.now(UTC).minute} * * * *")
+
+    [run] = airflow.wait(lambda: airflow.get("dags/hourly/dagRuns")["dag_runs"], 60, "the scheduler starts a run")
+    assert run["run_type"] == "scheduled"
+    run_id = run["dag_run_id"]
+    driver = airflow.wait(lambda: find_driver(airflow), 90, "the driver runs")
+    command_lines = read_command_lines(airflow)
+    assert any("spark_jobs/stage.py" in line for line in command_lines), driver
+    assert airflow.await_end("hourly", run_id) == "success"
+    assert query(airflow, "select count(*), count(distinct id) from airflow.hourly") == [(200, 200)]
+    assert "200 rows" in airflow.log("hourly", run_id, "publish")[-2]
+
+    [event] = airflow.get("assets/events", source_dag_id="hourly")["asset_events"]
+    assert event["extra"]["rows"] == 200
+    assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
+
+    empty, state = airflow.run("hourly")
+    skipped = {"stage": "skipped", "validate": "skipped", "publish": "skipped"}
+    assert (state, airflow.tasks("hourly", empty)) == ("success", {"plan": "success", **skipped})
+    assert any("nothing new" in line for line in airflow.log("hourly", empty, "plan"))
+
+    airflow.clear("hourly", run_id, "publish")
+    assert airflow.await_tries("hourly", run_id, {"publish": 2}) == "success"
+    assert any("is published already; it stays" in line for line in airflow.log("hourly", run_id, "publish"))
+    airflow.clear("hourly", run_id)
+    assert airflow.await_tries("hourly", run_id, {"plan": 2, "publish": 3}) == "success"
+    for task, told in {
+        "plan": "it is published",
+        "stage": "it stays",
+        "validate": "it stays",
+        "publish": "it stays",
+    }.items():
+        assert any(told in line for line in airflow.log("hourly", run_id, task)), task
+    assert query(airflow, "select count(*), count(distinct id) from airflow.hourly") == [(200, 200)]
+    assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'hourly'") == [("published", 1)]
+
+    secrets = [CANARY, psycopg.conninfo.conninfo_to_dict(airflow.loads)["password"]]
+    seen = command_lines + read_all_told(airflow, "hourly", run_id)
+    assert not [line for line in seen for secret in secrets if str(secret) in line]
+
+
+def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_alerted_once(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, [1, 2, -3])
+    declare(airflow, "checked", topic, checks=[POSITIVE], alerts="alerts")
+
+    held, state = airflow.run("checked")
+    assert (state, airflow.tasks("checked", held)["validate"]) == ("failed", "failed")
+    assert airflow.tries("checked", held)["validate"] == 1
+    [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'checked' and state = 'held'")
+    reason = airflow.log("checked", held, "validate")[-1]
+    assert "expect_column_values_to_be_between" in reason
+    assert f"load {load}" in reason
+    assert query(airflow, "select count(*) from airflow.checked") == [(0,)]
+
+    stopped, state = airflow.run("checked")
+    assert (state, airflow.tasks("checked", stopped)["plan"]) == ("failed", "failed")
+    assert airflow.tries("checked", stopped)["plan"] == 1
+    assert f"load {load}" in airflow.log("checked", stopped, "plan")[-1]
+    assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
+    assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
+
+    settled, state = airflow.run("penstock_settle", load_id=load, decision="approve", why="a refund")
+    assert state == "success", airflow.log("penstock_settle", settled, "settle")
+    assert query(airflow, "select count(*) from airflow.checked") == [(3,)]
+    decided = "select actor, why from penstock.event where what = 'approved'"
+    assert query(airflow, decided) == [("admin", "a refund")]
+    assert [alert["title"] for alert in alerts][1:] == [f"Penstock: load {load} of checked is no longer held"]
+    [event] = airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
+    assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", load)
+
+
+def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    topic = make_topic(2)
+    produce(kafka, topic, list(range(500)))
+    declare(airflow, "killed", topic, alerts="alerts")
+    run = airflow.trigger("killed")
+
+    airflow.wait(lambda: find_driver(airflow), 90, "the first driver runs")
+    airflow.fail("killed", run, "stage")  # as a person does who stops it
+    airflow.wait(lambda: not find_driver(airflow), 60, "the driver has ended with its task")
+    assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
+
+    airflow.clear("killed", run, "stage")
+    airflow.wait(lambda: find_driver(airflow), 90, "the second driver runs").kill()
+
+    assert airflow.await_end("killed", run, 240) == "success"
+    assert airflow.tries("killed", run) == {"plan": 1, "stage": 3, "validate": 1, "publish": 1}
+    second = airflow.log("killed", run, "stage", 2)[-1]
+    assert "exit code" in second
+    assert second.endswith("Airflow tries again.")
+    assert query(airflow, "select count(*), count(distinct id) from airflow.killed") == [(500, 500)]
+    assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'killed'") == [("published", 3)]
+    assert alerts == []
+
+
+def test_a_run_that_failed_for_good_alerts_once_and_its_log_ends_with_the_reason(
+    airflow: AirflowSite, alerts: list[dict[str, Any]]
+) -> None:
+    declare(airflow, "nowhere", "no_such_topic", alerts="alerts", retries=0)
+    run, state = airflow.run("nowhere")
+    assert (state, airflow.tries("nowhere", run)["plan"]) == ("failed", 1)
+    assert "no_such_topic" in airflow.log("nowhere", run, "plan")[-1]
+    assert [alert["title"] for alert in alerts] == ["Penstock: a run of nowhere failed"]
+
+    run, state = airflow.run("nowhere", load=5)
+    assert state == "failed"
+    assert "this run was given load" in airflow.log("nowhere", run, "plan")[-1]
+
+
+def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_until_it_is_mended(
+    airflow: AirflowSite, make_topic: MakeTopic
+) -> None:
+    declare(airflow, "good", make_topic(1))
+    path = airflow.pipelines / "broken.yaml"
+    path.write_text("name: broken\ntopic: clicks\nvalue: avro\ncolumns: {id: {type: bigint}}\ntarget: airflow.clicks\n")
+    [(name, told)] = airflow.wait(lambda: list(airflow.import_errors().items()), 60, "the import error shows")
+    assert name == "penstock_broken_declarations.py"
+    assert f"{path}:3: value" in told
+    assert airflow.run("good")[1] == "success"
+    assert not airflow.api.get("dags/broken").is_success
+    good = airflow.get("dags/good")
+    assert (good["is_stale"], good["has_import_errors"]) == (False, False)
+
+    declare(airflow, "broken", make_topic(1))
+    airflow.wait(lambda: not airflow.import_errors(), 60, "the import error is gone")
+
+
+def read_command_lines(airflow: AirflowSite) -> list[str]:
+    """What everybody on the machine may read of Airflow's processes and of all they started."""
+    lines = []
+    for pid in airflow.web.pids():
+        with suppress(OSError):
+            lines.append(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " "))
+    return lines
+
+
+def read_all_told(airflow: AirflowSite, dag: str, run: str) -> list[str]:
+    """All that Airflow keeps of a run and shows: rendered templates, XComs, the logs, and the logs of its own parts."""
+    told = [json.dumps(airflow.get(f"dags/{dag}/dagRuns/{run}/taskInstances"))]
+    for task in airflow.tasks(dag, run):
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries"
+        entries = airflow.get(path)["xcom_entries"]
+        told += [json.dumps(airflow.get(f"{path}/{entry['key']}")) for entry in entries]
+    logs = [path for path in airflow.web.folder.rglob("*.log") if path.is_file()]
+    assert len(logs) > 4
+    return told + [line for path in logs for line in path.read_text(errors="replace").splitlines()]

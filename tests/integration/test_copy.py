@@ -1,0 +1,176 @@
+"""Whatever JSON comes in, PostgreSQL's COPY takes what decoding let through, and gives the same values back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from contextlib import closing
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import psycopg
+import pyarrow as pa
+import pytest
+from adbc_driver_postgresql import dbapi
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.columns import parse_type
+from penstock.decoding import Decoder, Field, Layout
+from penstock.quarantining import make_quarantine
+from penstock.reading.contract import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Copy = Callable[..., tuple[list[Any], Any]]
+
+TYPES = [
+    "smallint", "integer", "bigint", "real", "double precision", "numeric(5,2)", "numeric(38,10)", "numeric(76,38)",
+    "text", "varchar(3)", "char(3)", "boolean", "bytea", "date", "time", "timestamp",
+    "timestamptz", "uuid", "json", "jsonb",
+]  # fmt: skip
+UNITS = {"timestamp": "ms", "timestamptz": "us"}
+# Python's datetime ends at the year 9999, and psycopg reads a real by its shortest text.
+READ = dict.fromkeys(UNITS, "(extract(epoch from c) * 1000000)::bigint") | {
+    "real": "c::double precision",
+    "json": "c::text",
+    "jsonb": "c::text",
+}
+EDGES = [
+    "0", "-0", "-0.0", "1.0", "32767", "32768", "-2147483648", "2147483648", "9223372036854775807",
+    "-9223372036854775809",
+    "1e38", "3.5e38", "1e-46", "1e308", "1e309", "1e-400", "999.99", "999.995", "-999.99", "0.000", "1e2", "12345e-2",
+    "1" * 38, "1" * 39, "0." + "1" * 38, "9" * 76, "1e131071", "1e131072", "1e-16383", "1e-16384", "1e9999999999",
+    "9224318016000000", "-210866803200000", "-210866803200001", "9223372036854775", "1704067200.5",
+    "true", "false", "null", "{}", "[]", '""', '" "', '"a\\u0000b"', '"\\ud83d\\ude00"',
+    '"\\ud83d"', '"\\ude00\\ud83d"',
+    '"abc"', '"abcd"', '"abc "', '"äöü"', '"aGk="', '"\\\\u0000"', '"NaN"', '"Infinity"', '"-0"',
+    '"1e5"', '" 1"', '"+1"',
+    '"2024-02-29"', '"0001-01-01"', '"0000-12-31"', '"9999-12-31"', '"10000-01-01"', '"00:00"',
+    '"23:59:59.999999"', '"24:00"',
+    '"2024-02-29T23:59:60Z"', '"9999-12-31T23:59:59.999999-23:59"', '"0001-01-01T00:00:00+23:59"',
+    '"2024-01-01T00:00:00"',
+    '"2024-01-01 00:00:00.1234567Z"', '"infinity"', '"now"', '"12345678123456781234567812345678"',
+    '{"a": 1e131073}', '{"a": "\\u0000"}', '{"\\u0000": 1}', '{"a": [1, 2, {"b": null}]}', '{"a": 1, "a": 2}',
+    "[" * 300 + "]" * 300, "[" * 2000 + "]" * 2000, "1" * 140_000, '"' + "x" * 300_000 + '"',
+]  # fmt: skip
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec=None), max_size=8)
+    | st.datetimes().map(lambda moment: moment.isoformat())
+    | st.datetimes().map(lambda moment: moment.isoformat() + "Z")
+    | st.dates().map(str)
+    | st.uuids().map(str)
+)
+GENERATED = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+).map(json.dumps)
+NUMBERS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,6})?\Z")
+BROKEN = st.binary(max_size=20)
+
+
+@pytest.fixture
+def copy(db: str) -> Iterator[Copy]:
+    """Decode values of one type, COPY the rows, and read them back."""
+    attempts = itertools.count(1)
+    with psycopg.connect(db, autocommit=True) as ledger, closing(dbapi.connect(db)) as adbc:
+        with closing(adbc.cursor()) as cursor:
+            cursor.execute("set session_replication_role = replica")  # no such load is there; the COPY is the point
+            cursor.execute("set synchronous_commit = off")
+            adbc.commit()
+
+        def run(type_: str, values: list[bytes | None], unit: str | None = None) -> tuple[list[Any], Any]:
+            table = f"landed_{next(attempts)}"
+            ledger.execute("set synchronous_commit = off")
+            ledger.execute(f"create table public.{table} (c {type_}, _offset bigint)")
+            decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",), unit=unit),)), 7)
+            decoded = decoder.decode(batch_of(values))
+            poison = make_quarantine(1, next(attempts), decoded.poison)
+            with closing(adbc.cursor()) as cursor:
+                cursor.adbc_ingest(table, decoded.rows.select(["c", "_offset"]), mode="append", db_schema_name="public")
+                cursor.adbc_ingest("quarantine", poison, mode="append", db_schema_name="penstock")
+                adbc.commit()
+            read = f"select _offset, {READ.get(type_, 'c')} from public.{table} order by 1"
+            return ledger.execute(read).fetchall(), decoded
+
+        yield run
+
+
+def batch_of(values: list[bytes | None]) -> Batch:
+    return Batch(
+        partition=0,
+        offsets=list(range(len(values))),
+        timestamps=[0] * len(values),
+        values=values,
+        key=lambda _: b"\0\xff",
+        headers=lambda _: [("a\0b", b"\0"), ("n", None), ("t", b"text"), ("\ud800", b"\xff")],
+    )
+
+
+def check(copied: tuple[list[Any], Any], type_: str, values: list[bytes | None]) -> None:
+    landed, decoded = copied
+    assert len(landed) + len(decoded.poison) == len(values), "rows + quarantined == records"
+    column = decoded.rows["c"].cast(pa.int64()) if type_ in UNITS else decoded.rows["c"]
+    kept = dict(zip(decoded.rows["_offset"].to_pylist(), column.to_pylist(), strict=True))
+    for offset, value in landed:
+        if type_ in ("json", "jsonb") and value is not None:
+            assert parse(value) == parse((values[offset] or b"").decode())["c"]
+        elif type_ == "char(3)" and value is not None:
+            assert value == kept[offset].ljust(3)
+        else:
+            assert (value.bytes if isinstance(value, UUID) else value) == kept[offset]
+
+
+def parse(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+
+
+def wrap(text: str) -> bytes:
+    return b'{"c": ' + text.encode(errors="surrogatepass") + b"}"
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_every_edge_is_a_row_or_poison_and_never_fails_the_copy(copy: Copy, type_: str) -> None:
+    values: list[bytes | None] = [wrap(text) for text in EDGES]
+    values += [
+        None,
+        b"",
+        b"\xff",
+        b'{"c": "\xff"}',
+        b'{"c": "\xed\xa0\x80"}',
+        b'{"c": {"d": "\xff"}}',
+        b'{"c": "\x01"}',
+    ]
+    landed, decoded = copy(type_, values)
+    assert len(landed) > 1, "some edge fits every type"
+    assert len(landed) + len(decoded.poison) == len(values)
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_generated_json_is_a_row_or_poison_and_reads_back_equal(copy: Copy, type_: str) -> None:
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.lists(GENERATED.map(wrap) | NUMBERS.map(wrap) | BROKEN, min_size=1, max_size=30))
+    def run(values: list[bytes | None]) -> None:
+        check(copy(type_, values), type_, values)
+
+    run()
+
+
+@pytest.mark.parametrize("type_", sorted(UNITS))
+def test_epoch_numbers_are_rows_or_poison(copy: Copy, type_: str) -> None:
+    values: list[bytes | None] = [wrap(text) for text in EDGES if text[0] in "-0123456789"]
+    landed, decoded = copy(type_, values, UNITS[type_])
+    assert len(landed) + len(decoded.poison) == len(values)
+
+
+def test_decoded_types_are_the_ones_that_copy_takes() -> None:
+    for type_ in TYPES:
+        field = Decoder(Layout((Field("c", parse_type(type_), ("c",)),)), 7).schema.field("c")
+        assert not pa.types.is_null(field.type), type_

@@ -1,0 +1,68 @@
+"""The demo, as `make demo` runs it: from nothing to a table, twice loaded, through a real Airflow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+import pytest
+
+from penstock.stack.embedded import find_stack, take_down
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+
+ACCOUNT = "select sum(rows), sum(quarantined), sum(holes), sum(until_offset - from_offset) from penstock.ranges"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    try:
+        yield tmp_path / ".penstock"
+    finally:
+        take_down(tmp_path / ".penstock", tell=print)
+
+
+def test_demo_loads_twice_accounts_for_every_offset_and_goes_down_without_a_trace(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.demo"],
+        cwd=folder.parent, env=dict(os.environ), capture_output=True, text=True, check=False, timeout=800,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    stack = find_stack(folder)
+    with psycopg.connect(stack.postgres.uri()) as conn:
+        # 20,000 + 2 * 1,000 + 5,000 + 500 orders; 1,000 were aborted, and each transaction marked up to 4 partitions.
+        counted = conn.execute("select count(*), count(distinct order_id) from analytics.orders").fetchone()
+        assert counted == (27_500, 27_500)
+        assert conn.execute(ACCOUNT).fetchone() == (27_500, 7, 1_016, 28_523)
+    assert "28,523 offsets = 27,500 rows + 7 quarantined + 1,016 holes" in done.stdout
+    assert stack.airflow().url in done.stdout
+
+    pids = [pid for service in stack.services() for pid in service.pids()]
+    assert listening_hosts(pids) == {"127.0.0.1"}
+    assert take_down(folder, tell=print)
+    assert not any(runs(pid) for pid in pids)
+
+
+def runs(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def listening_hosts(pids: list[int]) -> set[str]:
+    listening = set()
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):  # Airflow's own come and go
+            connections = psutil.Process(pid).net_connections("inet")
+            listening |= {found.laddr for found in connections if found.status == psutil.CONN_LISTEN}
+    assert len(listening) >= 4  # the database, the broker and its controller, and Airflow
+    return {address.ip.removeprefix("::ffff:") for address in listening}

@@ -1,0 +1,250 @@
+"""What becomes of a value: a row, or poison with a reason. No services."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.columns import parse_type
+from penstock.conversion import make_conversion
+from penstock.decoding import MAX_VALUE, Decoder, Field, Layout
+from penstock.reading.contract import Batch
+from penstock.unfit import Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def batch_of(values: Sequence[bytes | None], keys: Sequence[bytes | None] = (), timestamp: int = 0) -> Batch:
+    return Batch(
+        partition=3,
+        offsets=list(range(100, 100 + len(values))),
+        timestamps=[timestamp] * len(values),
+        values=values,
+        key=lambda index: keys[index] if keys else None,
+        headers=lambda _: [("trace", b"\xff")],
+    )
+
+
+def decode_one(type_: str, value: bytes | None, *, required: bool = False, unit: str | None = None) -> Any:
+    """The value of the one column, or the reason why there is none."""
+    layout = Layout((Field("c", parse_type(type_), ("c",), required, unit),))
+    decoded = Decoder(layout, 7).decode(batch_of([value]))
+    assert len(decoded.rows) + len(decoded.poison) == 1
+    return decoded.poison[0].reason if decoded.poison else decoded.rows.column(0)[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "expected"),
+    [
+        ("smallint", "-32768", -32768),
+        ("smallint", "32768", "out_of_range"),
+        ("integer", "2147483648", "out_of_range"),
+        ("bigint", "9223372036854775807", 2**63 - 1),
+        ("bigint", "9223372036854775808", "out_of_range"),
+        ("bigint", "9007199254740993.0", "wrong_type"),
+        ("bigint", '"1"', "wrong_type"),
+        ("bigint", "true", "wrong_type"),
+        ("real", "1e39", "out_of_range"),
+        ("real", "1e-60", "out_of_range"),
+        ("real", "0.5", 0.5),
+        ("double precision", "1e400", "out_of_range"),
+        ("double precision", "NaN", "bad_json"),
+        ("boolean", "true", True),
+        ("boolean", "1", "wrong_type"),
+        ("numeric(5,2)", "1.10", Decimal("1.10")),
+        ("numeric(5,2)", "1.100", Decimal("1.10")),
+        ("numeric(5,2)", "1.101", "out_of_range"),
+        ("numeric(5,2)", "999.99", Decimal("999.99")),
+        ("numeric(5,2)", "1000", "out_of_range"),
+        ("numeric(5,2)", "1e2", Decimal("100.00")),
+        ("numeric(5,2)", "1e99999999999999999999", "out_of_range"),
+        ("numeric(5,2)", '"12.5"', Decimal("12.50")),
+        ("numeric(5,2)", '"1_0"', "wrong_type"),
+        ("numeric(5,2)", '"NaN"', "out_of_range"),
+        ("numeric(5,2)", '"-Infinity"', "out_of_range"),
+        ("numeric(5,2)", "[]", "wrong_type"),
+        ("numeric(38,0)", "1" * 39, "out_of_range"),
+        ("numeric(76,10)", "0.1234567891", Decimal("0.1234567891")),
+        ("text", '"a\\u0000b"', "nul_byte"),
+        ("text", '"\\ud800"', "bad_json"),
+        ("varchar(3)", '"äöü"', "äöü"),
+        ("varchar(3)", '"äöü "', "too_long"),
+        ("bytea", '"aGk="', b"hi"),
+        ("bytea", '"?"', "wrong_type"),
+        ("date", '"2024-02-29"', datetime(2024, 2, 29, tzinfo=UTC).date()),
+        ("date", '"2023-02-29"', "bad_timestamp"),
+        ("date", '"0000-01-01"', "bad_timestamp"),
+        ("time", '"24:00:00"', "bad_timestamp"),
+        ("time", '"10:00:00Z"', "bad_timestamp"),
+        ("timestamptz", '"2024-01-01T00:00:00+02:00"', datetime(2023, 12, 31, 22, tzinfo=UTC)),
+        ("timestamptz", '"2024-01-01T00:00:00.9999999Z"', datetime(2024, 1, 1, 0, 0, 0, 999999, tzinfo=UTC)),
+        ("timestamptz", '"2024-01-01T00:00:00"', "bad_timestamp"),
+        ("timestamptz", "1704067200", "wrong_type"),
+        ("timestamp", '"2024-01-01T00:00:00Z"', "bad_timestamp"),
+        ("uuid", '"nope"', "wrong_type"),
+        ("jsonb", '{"a": "\\u0000"}', "nul_byte"),
+        ("jsonb", '{"a\\u0000": 1}', "nul_byte"),
+        ("jsonb", '"\\ud800x"', "bad_json"),
+        ("jsonb", "1e200000", "out_of_range"),
+        ("jsonb", "[" * 500 + "]" * 500, "bad_json"),
+        ("json", '{"b": 1, "a": 2}', '{"b": 1, "a": 2}'),
+    ],
+)
+def test_a_value_becomes_exactly_itself_or_poison_with_a_stable_reason(type_: str, text: str, expected: Any) -> None:
+    assert decode_one(type_, f'{{"c": {text}}}'.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "expected"),
+    [
+        ("s", "1704067200", datetime(2024, 1, 1, tzinfo=UTC)),
+        ("s", "1704067200.0000019", datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)),
+        ("ms", "-1", datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)),
+        ("us", "1e15", datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)),
+        ("ms", "9223372036854775807", "out_of_range"),
+        ("s", "-300000000000", "out_of_range"),
+        ("s", "1e-999999", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("s", "1e999999", "out_of_range"),
+        ("s", '"1704067200"', "wrong_type"),
+    ],
+)
+def test_epoch_numbers_are_exact_and_bounded_by_what_postgresql_holds(unit: str, text: str, expected: Any) -> None:
+    assert decode_one("timestamptz", f'{{"c": {text}}}'.encode(), unit=unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "null_value"),
+        (b"", "bad_json"),
+        (b"{", "bad_json"),
+        (b'{"c": "1"} x', "bad_json"),
+        (b"[]", "wrong_type"),
+        (b"null", "wrong_type"),
+        (b'{"c": "\xff"}', "bad_utf8"),
+        (b'{"c": "' + b"x" * MAX_VALUE + b'"}', "too_large"),
+        (b'{"d": ' + b"[" * 100_000, "bad_json"),
+    ],
+)
+def test_a_value_that_is_no_object_is_poison(value: bytes | None, reason: str) -> None:
+    assert decode_one("text", value) == reason
+
+
+@pytest.mark.parametrize("type_", ["bigint", "numeric(5,2)", "jsonb", "text", "timestamptz"])
+@pytest.mark.parametrize("value", [b"{}", b'{"c": null}'])
+def test_a_required_column_takes_neither_null_nor_nothing(type_: str, value: bytes) -> None:
+    assert decode_one(type_, value, required=True) == "missing_required"
+    assert decode_one(type_, value) is None
+
+
+def test_poison_is_kept_whole_and_its_detail_shows_nothing_of_the_value() -> None:
+    layout = Layout((Field("card", parse_type("varchar(4)"), ("card",)),), key="text")
+    value = b'{"card": "4111111111111111"}'
+    decoded = Decoder(layout, 7).decode(batch_of([value], [b"k"], timestamp=5))
+    (poison,) = decoded.poison
+    assert (poison.partition, poison.offset, poison.key, poison.value) == (3, 100, b"k", value)
+    assert poison.headers == [("trace", b"\xff")]
+    assert poison.timestamp == 5
+    assert "4111" not in poison.detail
+
+
+def test_paths_may_nest_overlap_and_name_the_same_place_twice() -> None:
+    fields = (
+        Field("whole", parse_type("jsonb"), ()),
+        Field("inner", parse_type("jsonb"), ("a",)),
+        Field("leaf", parse_type("bigint"), ("a", "weird key")),
+        Field("again", parse_type("numeric(9,1)"), ("a", "weird key")),
+    )
+    decoded = Decoder(Layout(fields), 7).decode(batch_of([b'{"a": {"weird key": 5}}', b'{"a": null}', b'{"a": 1}']))
+    rows = decoded.rows.select(["inner", "leaf", "again"]).to_pylist()
+    assert rows == [
+        {"inner": b'\x01{"weird key": 5}', "leaf": 5, "again": Decimal("5.0")},
+        {"inner": None, "leaf": None, "again": None},
+    ]
+    assert [poison.reason for poison in decoded.poison] == ["wrong_type"]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [(b"\xff", "bad_utf8"), (b"a\0", "nul_byte"), (b"ok", "ok"), (None, None)]
+)
+def test_a_key_kept_as_text_must_be_text(key: bytes | None, expected: str | None) -> None:
+    decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),), key="text"), 7)
+    decoded = decoder.decode(batch_of([b"{}"], [key]))
+    found = decoded.poison[0].reason if decoded.poison else decoded.rows.column("_key")[0].as_py()
+    assert found == expected
+
+
+def test_a_record_timestamp_beyond_postgresql_is_poison_and_none_is_null() -> None:
+    decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),)), 7)
+    for timestamp in (2**63 - 1, -(2**62), 9_300_000_000_000_000):
+        assert decoder.decode(batch_of([b"{}"], timestamp=timestamp)).poison[0].reason == "bad_timestamp"
+    assert decoder.decode(batch_of([b"{}"], timestamp=-1)).rows.column("_timestamp")[0].as_py() is None
+
+
+def test_text_and_bytes_take_the_whole_value() -> None:
+    text = Decoder(Layout((Field("body", parse_type("text"), ()),), value="text"), 7)
+    decoded = text.decode(batch_of(["grün".encode(), b"\xff", b"a\0", None]))
+    assert decoded.rows.column(0).to_pylist() == ["grün"]
+    assert [poison.reason for poison in decoded.poison] == ["bad_utf8", "nul_byte", "null_value"]
+    raw = Decoder(Layout((Field("body", parse_type("bytea"), ()),), value="bytes"), 7)
+    decoded = raw.decode(batch_of([b"\xff\0", b"", None]))
+    assert decoded.rows.column(0).to_pylist() == [b"\xff\0", b""]
+    assert [poison.reason for poison in decoded.poison] == ["null_value"]
+
+
+JSON_TEXT = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(allow_nan=False, allow_infinity=False).map(str).filter(lambda text: text.lstrip("-")[0].isdigit())
+    | st.datetimes().map(lambda moment: moment.isoformat())
+    | st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.isoformat(sep=" "))
+    | st.dates().map(str)
+    | st.times().map(str)
+    | st.uuids().map(str)
+    | st.from_regex(r"\A\d{4}-\d\d-\d\d[T ]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?\Z")
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+TYPES = [
+    "smallint", "bigint", "real", "double precision", "numeric(5,2)", "numeric(38,10)", "numeric(60,20)", "text",
+    "varchar(3)", "boolean", "bytea", "date", "time", "timestamp", "timestamptz", "uuid", "json", "jsonb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(JSON_TEXT, min_size=1, max_size=5))
+def test_the_fate_of_a_value_does_not_depend_on_its_neighbours(type_: str, values: list[Any]) -> None:
+    decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",)),)), 7)
+    records = [json.dumps({"c": value}).encode() for value in values]
+    together = decoder.decode(batch_of(records)).rows
+    alone = [decoder.decode(batch_of([record])).rows for record in records]
+    assert together.column("c").to_pylist() == [value for rows in alone for value in rows.column("c").to_pylist()]
+    assert len(together) + len(decoder.decode(batch_of(records)).poison) == len(records)
+
+
+@pytest.mark.parametrize(
+    "type_", ["numeric(5,2)", "numeric(38,10)", "date", "time", "timestamp", "timestamptz", "jsonb"]
+)
+@settings(max_examples=50, deadline=None)
+@given(value=JSON_TEXT)
+def test_the_fast_way_accepts_nothing_that_the_exact_way_refuses(type_: str, value: Any) -> None:
+    conversion = make_conversion(parse_type(type_))
+    try:
+        read = msgspec.json.Decoder(conversion.field).decode(json.dumps(value).encode())
+        fast = conversion.convert([read])
+    except (Unfit, ValueError, msgspec.DecodeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return
+    assert pa.array([conversion.parse(read)], conversion.arrow).to_pylist() == fast.to_pylist()

@@ -1,0 +1,144 @@
+"""The documentation names only what is there: links, commands, options, files, views, reasons, exit codes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import get_args
+
+import psycopg
+import pytest
+import typer
+
+from docs.make_reference import PAGE, write_page
+from penstock import errors
+from penstock.cli.main import app
+from penstock.cli.output import STATES
+from penstock.health import Word
+from penstock.migrating import read_migrations
+from penstock.quality.expectations import LIVE_LOADS
+from penstock.unfit import Reason
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Folders and files that docs may name as code, in backticks.
+OURS = re.compile(
+    r"`((?:include|tests|docs|dags|bench|spark_jobs|include/pipelines)/[\w./-]*|[\w-]+\.(?:toml|xml|lock|sha256))`"
+)
+COMMAND = re.compile(r"(?:^|[`&|] ?|cli )(?:penstock|docker compose run --rm cli) ([a-z][^`\n#|&>]*)", re.MULTILINE)
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def reference(name: str) -> str:
+    return read(ROOT / "docs" / "reference" / f"{name}.md")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", read(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands() -> dict[tuple[str, ...], typer.models.TyperInfo | typer.models.CommandInfo]:
+    """Every command with its words."""
+    found: dict[tuple[str, ...], typer.models.TyperInfo | typer.models.CommandInfo] = {}
+    for info in app.registered_commands:
+        found[(_name(info),)] = info
+    for group in app.registered_groups:
+        assert group.typer_instance
+        for info in group.typer_instance.registered_commands:
+            found[(str(group.name), _name(info))] = info
+    return found
+
+
+def _name(info: typer.models.CommandInfo) -> str:
+    return info.name or str(getattr(info.callback, "__name__", ""))
+
+
+def options() -> dict[tuple[str, ...], set[str]]:
+    """The options of every command."""
+    root = typer.main.get_command(app)
+    found: dict[tuple[str, ...], set[str]] = {}
+    for words in commands():
+        command = root
+        for word in words:
+            command = command.commands[word]  # type: ignore[attr-defined]
+        found[words] = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        wanted = (page.parent / path).resolve() if path else page
+        assert wanted.exists(), target
+        assert not anchor or anchor in anchors(wanted), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_the_repository_that_is_named_is_there(page: Path) -> None:
+    assert [name for name in OURS.findall(read(page)) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_is_named_is_there_with_its_options(page: Path) -> None:
+    known = options()
+    for written in COMMAND.findall(read(page)):
+        words = shlex.split(written.split("<<")[0].replace("[", " ").replace("]", " ").replace("…", " x "))
+        name = tuple(words[:2]) if tuple(words[:2]) in known else tuple(words[:1])
+        assert name in known, written
+        assert {word for word in words if word.startswith("--")} <= known[name] | {"--help"}, written
+
+
+def test_every_command_and_every_option_is_in_the_reference() -> None:
+    page = reference("command-line")
+    for words, names in options().items():
+        assert f"`penstock {' '.join(words)}" in page, words
+        hidden = {"--help", "-h", "--no-offline", "--no-no-airflow"}
+        assert [name for name in names - hidden if name.startswith("--") and name not in page] == [], words
+
+
+def test_every_exit_code_and_every_word_is_in_the_reference() -> None:
+    page = reference("command-line")
+    codes = {each.exit_code for each in vars(errors).values() if isinstance(each, type) and hasattr(each, "exit_code")}
+    assert {int(code) for code in re.findall(r"^\| (\d) \|", page, re.MULTILINE)} == {0, *codes}
+    assert [word for word in (*STATES.values(), *get_args(Word)) if f"`{word}`" not in page] == []
+
+
+def test_the_page_of_the_declaration_is_made_from_the_schema() -> None:
+    assert read(PAGE) == write_page(), "run `python docs/make_reference.py`"
+
+
+def test_every_reason_of_poison_is_explained() -> None:
+    told = re.findall(r"^\| `(\w+)` \|", reference("poison"), re.MULTILINE)
+    assert sorted(told) == sorted(get_args(Reason))
+
+
+def test_every_built_in_check_is_explained() -> None:
+    told = re.findall(r"^\| `(expect_\w+)` \|", reference("checks"), re.MULTILINE)
+    assert told == [each.expectation_type for each in LIVE_LOADS]
+
+
+def test_every_view_of_the_ledger_is_explained_with_its_columns(db: str) -> None:
+    told = dict(re.findall(r"^\| `penstock\.(\w+)` \| [^|]+ \| `([^`]+)` \|", reference("ledger"), re.MULTILINE))
+    with psycopg.connect(db) as connection:
+        views = connection.execute(
+            "select c.relname, string_agg(a.attname, ', ' order by a.attnum) from pg_class c"
+            " join pg_attribute a on a.attrelid = c.oid and a.attnum > 0"
+            " where c.relnamespace = 'penstock'::regnamespace and c.relkind = 'v' group by c.relname"
+        ).fetchall()
+    assert told == dict(views)
+
+
+def test_every_state_of_a_load_is_explained() -> None:
+    schema = b"\n".join(read_migrations().values()).decode()
+    check = re.findall(r"check \(state in \((.*?)\)\)", schema, re.DOTALL)[-1]
+    told = set(re.findall(r"^\| `(\w+)` \| ", reference("ledger"), re.MULTILINE))
+    assert set(re.findall(r"'(\w+)'", check)) <= told
