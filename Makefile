@@ -31,8 +31,8 @@ demo: setup  ## start the embedded stack and load sample orders, twice
 down:  ## stop the demo's stack, leaving no process
 	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "nothing is installed, so nothing runs"; fi
 
-bench: setup .venv-bench/.installed  ## compare the speed with other tools
-	@$(BIN)/python -m bench
+bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECORDS=1000000 for less
+	@$(BIN)/python -m bench $(if $(RECORDS),--records $(RECORDS)) $(BENCH)
 
 .venv/.made:
 	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \

@@ -160,7 +160,9 @@ CONTESTANTS = (
     Contestant("spark_jdbc", "Spark, JDBC append", "peer", _run_spark, _prepare_keyed, RECORDS),
     Contestant("streaming", "Structured Streaming, JDBC append", "peer", _run_streaming, _prepare_keyed, RECORDS),
     Contestant("dlt", "dlt, Arrow", "peer", _run_dlt, _prepare_nothing, RECORDS),
-    Contestant("reading", "reading only", "limit", _run_limit("reading"), _prepare_nothing, None),
-    Contestant("plain", "read, decode, COPY", "limit", _run_limit("plain"), migrate, STAGED),
-    Contestant("copying", "COPY only", "limit", _run_limit("copying"), _prepare_bare, "peer.copied", numbered=False),
+    Contestant("reading", "limit: reading only", "limit", _run_limit("reading"), _prepare_nothing, None),
+    Contestant("plain", "limit: read, decode, COPY", "limit", _run_limit("plain"), migrate, STAGED),
+    Contestant(
+        "copying", "limit: COPY only", "limit", _run_limit("copying"), _prepare_bare, "peer.copied", numbered=False
+    ),
 )

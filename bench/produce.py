@@ -64,9 +64,24 @@ def read_ends(bootstrap: str, topic: str) -> list[tuple[int, int]]:
     try:
         if topic not in consumer.list_topics(timeout=15).topics:
             return []
-        return [consumer.get_watermark_offsets(TopicPartition(topic, number), 15) for number in range(PARTITIONS)]
+        return _read_each(consumer, topic)
     finally:
         consumer.close()
+
+
+def _read_each(consumer: Consumer, topic: str) -> list[tuple[int, int]]:
+    ends: list[tuple[int, int]] = []
+
+    def told() -> bool:
+        # A broker that has just started leads its partitions only after a moment.
+        with suppress(KafkaException):
+            ends[:] = [
+                consumer.get_watermark_offsets(TopicPartition(topic, number), 15) for number in range(PARTITIONS)
+            ]
+        return bool(ends)
+
+    await_condition(told, 60, f"the ends of {topic} are known")
+    return ends
 
 
 def _recreate(bootstrap: str, topic: str) -> None:

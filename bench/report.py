@@ -41,16 +41,17 @@ class Table(NamedTuple):
 
 def make_tables(results: Results) -> list[Table]:
     """All tables of a benchmark."""
-    speeds = [_make_speeds(results, records) for records in results.sizes()]
+    speeds = [make_speeds(results, CONTESTANTS, records) for records in results.sizes()]
     return [
-        table for table in (*speeds, _make_phases(results), _make_wanted(results), _make_errors(results)) if table.rows
+        table for table in (*speeds, _make_phases(results), _make_wanted(results), make_errors(results)) if table.rows
     ]
 
 
-def _make_speeds(results: Results, records: int) -> Table:
+def make_speeds(results: Results, contestants: Sequence[Contestant], records: int) -> Table:
+    """What each reached at one size."""
     rows = [
         _make_speed(results, contestant, records)
-        for contestant in CONTESTANTS
+        for contestant in contestants
         if results.good(contestant.name, records)
     ]
     head = ["", "rows/s", "least - most", "x Spark JDBC", "seconds", "CPU s: own", "PostgreSQL", "Kafka", "peak MB"]
@@ -62,7 +63,7 @@ def _make_speed(results: Results, contestant: Contestant, records: int) -> list[
     ratio = results.ratio(contestant.name, "spark_jdbc", records)
     cpu = [(run.cpu_seconds, run.postgres_cpu_seconds, run.kafka_cpu_seconds) for run in runs]
     return [
-        f"limit: {contestant.title}" if contestant.kind == "limit" else contestant.title,
+        contestant.title,
         f"{statistics.median(rates):,.0f}",
         f"{min(rates):,.0f} - {max(rates):,.0f}",
         f"{ratio:.2f}" if ratio else "",
@@ -96,16 +97,22 @@ def _make_wanted(results: Results) -> Table:
     return Table("Wanted", ["", "wanted", "found", ""], rows)
 
 
-def _make_errors(results: Results) -> Table:
+def make_errors(results: Results) -> Table:
+    """The runs whose figures count for nothing."""
     rows = [[f"{run.contestant}, {run.records:,}, round {run.round}", run.error] for run in results.runs if run.error]
     return Table("Runs that came out wrong and count for nothing", ["", "error"], rows)
 
 
 def print_report(results: Results) -> None:
-    """Print the tables for a person."""
+    """Print all tables for a person."""
+    print_tables(make_tables(results))
+
+
+def print_tables(tables: Sequence[Table]) -> None:
+    """Print tables to a terminal, or as wide as they need to be to a file."""
     plain = Console()
     console = plain if plain.is_terminal else Console(width=140)
-    for table in make_tables(results):
+    for table in tables:
         shown = RichTable(title=table.title, title_justify="left")
         for index, name in enumerate(table.head):
             shown.add_column(name, justify="right" if index else "left")
@@ -123,9 +130,14 @@ def _render(results: Results) -> Iterator[str]:
     yield "# The figures of the benchmark"
     yield ""
     yield "Made by `make bench` and `python -m bench.report`; [how it is measured](../docs/explanation/speed.md)."
+    yield from render_parts(results, make_tables(results))
+
+
+def render_parts(results: Results, tables: Sequence[Table]) -> Iterator[str]:
+    """What was measured on, and the tables, as lines of Markdown."""
     yield ""
     yield from (f"- {name}: {value}" for name, value in results.machine.items())
-    for table in make_tables(results):
+    for table in tables:
         yield f"\n## {table.title}\n"
         yield f"| {' | '.join(table.head)} |"
         yield f"|---|{'---:|' * (len(table.head) - 1)}"

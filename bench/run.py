@@ -21,7 +21,7 @@ from bench.services import running_services
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench.services import Services
 
@@ -62,19 +62,25 @@ def choose_tasks(given: argparse.Namespace) -> list[Task]:
     return tasks
 
 
-def do_runs(services: Services, tasks: Sequence[Task], folder: Path) -> Iterator[Run]:
-    """Fill the topics first, then do one run after the other."""
+def fill_topics(services: Services, tasks: Sequence[Task]) -> dict[int, str]:
+    """Fill the topic of every size."""
     topics = {}
     for records in sorted({task.records for task in tasks}):
         told.print(f"filling the topic of {records:,} records …")
         topics[records] = fill_topic(services.broker.bootstrap, records)
+    return topics
+
+
+def follow_runs(tasks: Sequence[Task], do: Callable[[Task], Run]) -> Iterator[Run]:
+    """Do one run after the other, and tell how each came out."""
     for number, task in enumerate(tasks, start=1):
-        run = do_run(services, task, topics[task.records], folder)
+        run = do(task)
         rate = f"[red]{run.error}[/red]" if run.error else f"{run.records / run.seconds:,.0f} rows/s"
         told.print(
             f"{number}/{len(tasks)} {task.contestant.title}, {task.records:,} records, round {task.round}: "
             f"{run.seconds:.1f} s, {rate}",
             highlight=False,
+            soft_wrap=True,
         )
         yield run
 
@@ -88,10 +94,14 @@ def measure_all(given: argparse.Namespace) -> Results:
     scratch = given.folder / "runs"
     scratch.mkdir(parents=True, exist_ok=True)
     with running_services(given.folder) as services:
-        for run in do_runs(services, tasks, scratch):
+        topics = fill_topics(services, tasks)
+        for run in follow_runs(tasks, lambda task: do_run(services, task, topics[task.records], scratch)):
             runs.append(run)
             save_results(path, results)
-    told.print(f"written to {path.relative_to(PROJECT)}; `python -m bench.report` makes bench/SUMMARY.md of it.")
+    told.print(
+        f"written to {path.relative_to(PROJECT)}; `python -m bench.report` makes bench/SUMMARY.md of it.",
+        soft_wrap=True,
+    )
     return results
 
 

@@ -13,21 +13,21 @@ HEAD = """\
 # The declaration
 
 One YAML file a pipeline, in the folder that `PENSTOCK_PIPELINES` names (`include/pipelines` without it), called
-`<name>.yaml`. YAML 1.2: `no` and `on` are text. Aliases and tags are refused. Editors that know JSON Schema complete and
-check it by the first line of the samples (`# yaml-language-server: $schema=pipeline.schema.json`), and `penstock check`
-tells every mistake of every file at once, with its line.
+`<name>.yaml`. YAML 1.2: `no` and `on` are text. Aliases and tags are refused. Editors that know JSON Schema complete
+and check it by the first line of the samples (`# yaml-language-server: $schema=pipeline.schema.json`), and
+`penstock check` tells every mistake of every file at once, with its line.
 
 This page is made from `pipeline.schema.json` by `python docs/make_reference.py`.
 
 ## The pipeline
 """
 AFTER_COLUMNS = """
-A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. There are no array
-indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or `value: bytes` there is one
-column, of type `text` or `bytea`, and its path is `$`.
+A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. There are no
+array indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or `value: bytes`
+there is one column, of type `text` or `bytea`, and its path is `$`.
 
-After the declared columns every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the record), and
-`_key` if `key` is set. Names that begin with `_` are kept for these.
+After the declared columns every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
+record), and `_key` if `key` is set. Names that begin with `_` are kept for these.
 
 ## Types
 
@@ -36,8 +36,9 @@ As PostgreSQL spells them, with its short names:
 CHECKS = """
 ## Checks
 
-`{expect: <name>, severity: error | warning, <arguments>}`. `error` (the default) holds the load, `warning` publishes it and says
-so. An expectation is one of Great Expectations that can run on rows in PostgreSQL; an argument in bold must be given.
+`{expect: <name>, severity: error | warning, <arguments>}`. `error` (the default) holds the load, `warning` publishes it
+and says so. An expectation is one of Great Expectations that can run on rows in PostgreSQL; an argument in bold must
+be given.
 
 | expect | arguments |
 |---|---|

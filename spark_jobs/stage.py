@@ -10,8 +10,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.carrying import tell_error
-from penstock.errors import PenstockError
+import psycopg
+
+from penstock.carrying import first_words, tell_error
+from penstock.errors import PenstockError, StageError
 from penstock.settings import read_settings
 from penstock.staging import run_stage
 
@@ -30,9 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         stage(given.load, given.attempt)
     except PenstockError as error:
-        sys.stderr.write(f"{tell_error(error)}\n")
-        return error.exit_code
+        return tell(error)
+    except psycopg.Error as error:
+        words = f"the database broke off: {first_words(str(error))}"
+        return tell(StageError(words, load=given.load, next_step="check PostgreSQL, then try the stage step again."))
     return 0
+
+
+def tell(error: PenstockError) -> int:
+    """Say what went wrong in one line, the last one."""
+    sys.stderr.write(f"{tell_error(error)}\n")
+    return error.exit_code
 
 
 def stage(load: int, attempt: int) -> None:

@@ -136,7 +136,7 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
     )
     try:
         web.start()
-        with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=30) as api:
+        with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=60) as api:
             yield AirflowSite(web, pipelines, loads, api)
     finally:
         web.stop()

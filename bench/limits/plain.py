@@ -1,6 +1,7 @@
 """The limit of staging: Penstock's own reading, decoding and writing in two plain processes, without Spark.
 
 The load is planned and its attempt begun as always; what is left out is Spark, the key, the checks and the publishing.
+For `bench.tuning` the key may be built first or last.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import sys
 import time
 
+from bench.changes import apply_changes
+from bench.limits import workers
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import PIPELINE
 from penstock.assignment import make_assignment
@@ -20,6 +23,7 @@ from penstock.planning import plan_load
 from penstock.ranges import cut_chunks
 from penstock.settings import read_settings
 from penstock.staging import begin_staging, choose_chunk_size
+from penstock.target import key_attempt_table
 from penstock.tasks import stage_natively
 
 
@@ -30,13 +34,16 @@ def begin() -> tuple[int, int]:
     assert planned.load is not None
     with open_ledger(settings.db) as connection:
         attempt = begin_staging(connection, planned.load.load_id)
-    assert attempt is not None
+        assert attempt is not None
+        if workers.KEY == "first":
+            key_attempt_table(connection, planned.load, attempt)
     return planned.load.load_id, attempt
 
 
 def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, float]:
     """Stage every chunk that falls to this worker."""
     began = time.time()
+    apply_changes()
     settings = read_settings(os.environ)
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
@@ -46,5 +53,18 @@ def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, fl
     return rows, began, time.time()
 
 
+def stage() -> dict[str, float]:
+    """Stage everything; building the key last counts as well."""
+    load_id, attempt = begin()
+    done = run_workers(functools.partial(stage_share, load_id, attempt))
+    if workers.KEY == "last":
+        began = time.time()
+        with open_ledger(read_settings(os.environ).db) as connection:
+            key_attempt_table(connection, read_load(connection, load_id), attempt)
+        done["seconds"] += time.time() - began
+    return done
+
+
 if __name__ == "__main__":
-    json.dump(run_workers(functools.partial(stage_share, *begin())), sys.stdout)
+    apply_changes()
+    json.dump(stage(), sys.stdout)

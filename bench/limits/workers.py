@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORKERS = 2
+# When the primary key is built, for `bench.tuning`: first, last, or not at all.
+KEY = ""
 
 
 def run_workers(work: Callable[[int], tuple[int, float, float]]) -> dict[str, float]:

@@ -35,14 +35,11 @@ class CarriedError(Exception):
         super().__init__(f"penstock-error {json.dumps(parts)}")
 
 
-def recover_error(text: str) -> PenstockError:
-    """Make again the error that a task raised, from whatever text Spark gave for it."""
+def recover_error(text: str) -> PenstockError | None:
+    """Make again the error that a task raised, from whatever text Spark gave for it; None if no task raised one."""
     found = _CARRIED.findall(text)
     if not found:
-        return StageError(
-            f"Spark gave up: {_first_words(text)}",
-            next_step="look into the driver's log, then try the stage step again.",
-        )
+        return None
     parts = json.loads(found[-1])
     ranges = [Range(*part) for part in parts.pop("ranges")]
     return _class_of(parts.pop("name"))(**parts, ranges=ranges)
@@ -70,5 +67,6 @@ def _class_of(name: str) -> type[PenstockError]:
     return kind if isinstance(kind, type) and issubclass(kind, PenstockError) else StageError
 
 
-def _first_words(text: str) -> str:
+def first_words(text: str) -> str:
+    """The first line that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "it gave no reason")[:500]

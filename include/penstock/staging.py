@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import ledger, target
 from penstock.assignment import make_assignment
-from penstock.carrying import recover_error
+from penstock.carrying import first_words, recover_error
 from penstock.errors import FencedError, PenstockError, PoisonError, StageError
 from penstock.ranges import Range, cut_chunks
 from penstock.statements import read_statements
@@ -77,31 +77,50 @@ def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
 
 def run_tasks(spark: SparkSession, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
     """Have every chunk staged by a Spark task of its own."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        results = make_frame(spark, load, assignment, chunks).collect()
+    except PenstockError as found:
+        error = found
+    except (PySparkException, Py4JError) as failure:
+        error = recover_error(str(failure)) or explain_failure(str(failure), load, assignment, chunks)
+    else:
+        lost = [row["task"] for row in results if not row["won"]]
+        if lost:
+            log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
+        return
+    error.pipeline, error.load = error.pipeline or load.pipeline, error.load or load.load_id
+    raise error
+
+
+def make_frame(spark: SparkSession, load: Load, assignment: Assignment, chunks: list[Chunk]) -> Any:  # noqa: ANN401
+    """The frame whose collecting stages the load: one task a chunk."""
     # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
     from penstock.tasks import RESULT, make_native_task
 
     if load.declaration.reader == "spark":
         from penstock.reading.spark import stage_with_spark
 
-        frame = stage_with_spark(spark, assignment, chunks)
-    else:
-        numbers = spark.range(0, len(chunks), 1, len(chunks))
-        frame = numbers.mapInArrow(make_native_task(assignment, chunks), RESULT)
-    lost = [row["task"] for row in _collect(frame, load) if not row["won"]]
-    if lost:
-        log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
+        return stage_with_spark(spark, assignment, chunks)
+    numbers = spark.range(0, len(chunks), 1, len(chunks))
+    return numbers.mapInArrow(make_native_task(assignment, chunks), RESULT)
 
 
-def _collect(frame: Any, load: Load) -> list[Any]:  # noqa: ANN401 - a DataFrame
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
+def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:
+    """An error for what Spark itself failed with."""
+    if load.declaration.reader == "spark":
+        from penstock.reading.spark import check_log
 
-    try:
-        return list(frame.collect())
-    except (PySparkException, Py4JError) as failure:
-        error = recover_error(str(failure))
-    error.pipeline, error.load = error.pipeline or load.pipeline, error.load or load.load_id
-    raise error
+        try:
+            check_log(assignment.source, chunks)
+        except PenstockError as found:
+            return found
+    return StageError(
+        f"Spark gave up: {first_words(text)}",
+        next_step="look into the driver's log, then try the stage step again.",
+    )
 
 
 def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:

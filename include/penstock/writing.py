@@ -157,7 +157,21 @@ def _find_done(cursor: Any, assignment: Assignment, chunk: Chunk) -> Written | N
             load=assignment.load_id,
             next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
         )
-    return None if found[1] is None else Written(chunk.task, found[1], found[2], found[3], won=False)
+    if found[1] is None:
+        return None
+    if Range(*found[4:]) != chunk.range:
+        raise _refuse_bounds(assignment, chunk, Range(*found[4:]))
+    return Written(chunk.task, found[1], found[2], found[3], won=False)
+
+
+def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range) -> StageError:
+    return StageError(
+        f"task {chunk.task} of attempt {assignment.attempt} has been written with other bounds: {found}.",
+        pipeline=assignment.pipeline,
+        load=assignment.load_id,
+        ranges=[chunk.range],
+        next_step="try the stage step again; it begins a new attempt.",
+    )
 
 
 def _settle(cursor: Any, assignment: Assignment, chunk: Chunk, written: Written) -> bool:  # noqa: ANN401

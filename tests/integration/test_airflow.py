@@ -156,14 +156,28 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
     assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
     assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
 
-    settled, state = airflow.run("penstock_settle", load_id=load, decision="approve", why="a refund")
+    # A changed declaration ends the hold: the next run plans anew, here only to be held again.
+    declare(airflow, "checked", topic, checks=[POSITIVE | {"min_value": -1}], alerts="alerts")
+    airflow.wait(lambda: "min_value = -1" in airflow.get("dags/checked/details")["doc_md"], 60, "Airflow has read it")
+    assert airflow.run("checked")[1] == "failed"
+    [(again,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'checked' and state = 'held'")
+    superseded = f"select state, superseded_by from penstock.loads where load_id = {load}"
+    assert query(airflow, superseded) == [("superseded", again)]
+
+    settled, state = airflow.run("penstock_settle", load_id=again, decision="approve", why="a refund")
     assert state == "success", airflow.log("penstock_settle", settled, "settle")
     assert query(airflow, "select count(*) from airflow.checked") == [(3,)]
     decided = "select actor, why from penstock.event where what = 'approved'"
     assert query(airflow, decided) == [("admin", "a refund")]
-    assert [alert["title"] for alert in alerts][1:] == [f"Penstock: load {load} of checked is no longer held"]
+    titles = [alert["title"].removeprefix("Penstock: load ") for alert in alerts]
+    assert titles == [
+        f"{load} of checked is held",
+        f"{load} of checked is no longer held",
+        f"{again} of checked is held",
+        f"{again} of checked is no longer held",
+    ]
     [event] = airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
-    assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", load)
+    assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", again)
 
 
 def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once(

@@ -88,7 +88,7 @@ def test_every_file_that_is_copied_or_mounted_exists_and_gets_into_the_build() -
 def test_the_image_has_all_that_the_package_looks_for_beside_itself() -> None:
     kept = {line.split()[-1] for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE)}
     assert {"include", "spark_jobs", "dags", ".jars/spark"} <= kept
-    plugins = [path for path in (ROOT / "plugins").glob("**/*.py")]
+    plugins = list((ROOT / "plugins").glob("**/*.py"))
     assert not plugins or "plugins" in kept
     environment = environment_of_image()
     assert (
@@ -106,7 +106,7 @@ def test_every_command_is_a_program_of_this_environment(service: str, words: lis
     if program == "penstock":
         assert words[1] in {info.name or getattr(info.callback, "__name__", "") for info in app.registered_commands}
     if program == "airflow":
-        known = (find_package("airflow.cli") / "cli_config.py").read_text(encoding="utf-8")
+        known = (find_package("airflow") / "cli" / "cli_config.py").read_text(encoding="utf-8")
         assert f'name="{words[1]}"' in known
     if program == "spark-class":
         version = PROJECT["dependencies"][[each.split("==")[0] for each in PROJECT["dependencies"]].index("pyspark")]
@@ -121,7 +121,8 @@ def test_the_settings_of_the_command_line_are_complete() -> None:
         assert settings.kafka == {"bootstrap.servers": "kafka:9092"}
 
 
-def test_the_connections_are_the_ones_that_the_tasks_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connections_are_the_ones_that_the_tasks_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))  # where Airflow writes its files when it is first imported
     from penstock.orchestration import connections
 
     given = {name: value for name, value in airflow_environment().items() if name.startswith("AIRFLOW_CONN_")}

@@ -10,8 +10,8 @@ from typing import get_args
 import psycopg
 import pytest
 import typer
-
 from docs.make_reference import PAGE, write_page
+
 from penstock import errors
 from penstock.cli.main import app
 from penstock.cli.output import STATES

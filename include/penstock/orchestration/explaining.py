@@ -27,6 +27,16 @@ what came since the last published load, at most {cap} offsets from each partiti
 Any task may be cleared and run again at any time: what is published stays as it is, and the log says so. After
 `publish` the asset `penstock://{name}` is updated, with the ranges in the event's extra.
 
+## When it is red
+
+- **plan, "held"**: a load waits for a person. [Settle it](/dags/penstock_settle): approve publishes it as it is,
+  discard gives it up, and its offsets are loaded again. Or change the declaration: the next run then plans anew.
+- **plan, offsets are lost, or it is another topic**: Kafka no longer holds what comes next. Nothing is repaired
+  silently; the task's last line says which offsets. Find out what happened to the topic.
+- **stage**: look at its last line. Each of its {tries} tries wrote a table of its own; clear it to try once more.
+- **validate, "held"**: its last line names the check. What the checks found is in `penstock.check_results`.
+- **publish**: clear it. It looks first and never publishes twice.
+
 ## Columns
 
 Values are `{value}`, read by the {reader} reader with `{isolation}`.
@@ -45,17 +55,9 @@ Always: every planned offset is a row, a quarantined record or a hole; none come
 
 {poison}
 
-## When it is red
+## Where to look
 
-- **plan, "held"**: a load waits for a person. [Settle it](/dags/penstock_settle): approve publishes it as it is,
-  discard gives it up, and its offsets are loaded again. Or change the declaration: the next run then plans anew.
-- **plan, offsets are lost, or it is another topic**: Kafka no longer holds what comes next. Nothing is repaired
-  silently; the task's last line says which offsets. Find out what happened to the topic.
-- **stage**: look at its last line. Each of its {tries} tries wrote a table of its own; clear it to try once more.
-- **validate, "held"**: its last line names the check. What the checks found is in `penstock.check_results`.
-- **publish**: clear it. It looks first and never publishes twice.
-
-Where things stand: the view `penstock.loads`, or `penstock status` on the command line. Quarantined records:
+The view `penstock.loads`, or `penstock status` on the command line. Quarantined records:
 `select * from penstock.quarantined where pipeline = '{name}'`.
 {alerts}
 """

@@ -68,7 +68,7 @@ def read_chunk(source: Source, chunk: Chunk) -> Generator[Batch | End]:
 
 def open_chunk(source: Source, chunk: Chunk) -> CheckedChunk:
     """Make the checks for a chunk that the native reader reads."""
-    return CheckedChunk(source, chunk, lambda: find_log_start(source, chunk.range.partition))
+    return CheckedChunk(source, chunk, lambda: find_watermarks(source, chunk.range.partition)[0])
 
 
 def open_consumer(source: Source) -> Consumer:
@@ -83,17 +83,8 @@ def open_consumer(source: Source) -> Consumer:
         ) from None
 
 
-def find_log_start(source: Source, partition: int) -> int:
-    """Ask where the log of a partition starts now."""
-    return _ask_watermarks(source, partition)[0]
-
-
-def find_log_end(source: Source, partition: int) -> int:
-    """Ask where the log of a partition ends now, at the isolation level of the source."""
-    return _ask_watermarks(source, partition)[1]
-
-
-def _ask_watermarks(source: Source, partition: int) -> tuple[int, int]:
+def find_watermarks(source: Source, partition: int) -> tuple[int, int]:
+    """Ask where the log of a partition starts and ends now, at the isolation level of the source."""
     consumer = open_consumer(source)
     try:
         return _find_watermarks(consumer, source, Range(partition, 0, 0))

@@ -7,9 +7,11 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from penstock.carrying import CarriedError
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ReadError
+from penstock.kafka import read_log
+from penstock.ranges import Range
 from penstock.reading import native
-from penstock.reading.contract import NO_TIMESTAMP, Batch, End
+from penstock.reading.contract import NO_TIMESTAMP, Batch, End, lost_error
 from penstock.reading.java_settings import translate_settings
 from penstock.tasks import RESULT, make_result, stage_chunk
 
@@ -34,6 +36,7 @@ NO_TIMESTAMP_TYPE = -1
 
 def stage_with_spark(spark: SparkSession, assignment: Assignment, chunks: Sequence[Chunk]) -> DataFrame:
     """A frame that stages every chunk when it is collected; the place of a task in the union tells its chunk."""
+    check_log(assignment.source, chunks)
     frames = [open_frame(spark, assignment.source, chunk) for chunk in chunks]
     return reduce(lambda left, right: left.unionAll(right), frames).mapInArrow(make_task(assignment, chunks), RESULT)
 
@@ -73,6 +76,32 @@ def make_task(
     return stage
 
 
+def check_log(source: Source, chunks: Sequence[Chunk]) -> None:
+    """Refuse chunks that the log does not hold whole.
+
+    Asked before Spark reads, and after it failed: its own words tell neither loss from delay nor one partition from
+    another.
+    """
+    held = read_log(source.settings, source.topic, source.isolation).partitions
+    for range_ in (chunk.range for chunk in chunks):
+        if range_.partition not in held:
+            raise _short(source, range_, "is not there")
+        log = held[range_.partition]
+        if log.start > range_.from_offset:
+            lost = Range(range_.partition, range_.from_offset, min(log.start, range_.until_offset))
+            raise lost_error(source.topic, lost, log.start)
+        if log.end < range_.until_offset:
+            raise _short(source, range_, f"ends at offset {log.end}")
+
+
+def _short(source: Source, range_: Range, what: str) -> ReadError:
+    return ReadError(
+        f"topic {source.topic}: partition {range_.partition} {what}, before the end of its chunk.",
+        ranges=[range_],
+        next_step="try the stage step again; if it comes back, compare the log with the plan.",
+    )
+
+
 def read_parts(source: Source, chunk: Chunk, parts: Iterator[pa.RecordBatch]) -> Iterator[Batch | End]:
     """Spark's Arrow batches as batches of records. A range that ends in holes is proven by the log's end."""
     until = chunk.range.until_offset
@@ -83,7 +112,7 @@ def read_parts(source: Source, chunk: Chunk, parts: Iterator[pa.RecordBatch]) ->
             position = batch.offsets[-1] + 1
             yield batch
     if position < until:
-        position = min(until, native.find_log_end(source, chunk.range.partition))
+        position = min(until, native.find_watermarks(source, chunk.range.partition)[1])
     yield End(position)
 
 

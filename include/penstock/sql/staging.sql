@@ -1,6 +1,8 @@
 -- name: find_stage_task
--- Whether some try of this task has committed already, and whether the attempt is still the one that counts. ($1 load, $2 attempt, $3 task)
-select l.state = 'staging' and l.attempt = $2::int as current, t.rows, t.quarantined, t.holes
+-- Whether the attempt ($2) of the load ($1) still counts, and what some try of the task ($3) has committed already.
+-- Another driver of the same attempt may have moved the load on while this task ran.
+select l.attempt = $2::int and l.state in ('staging', 'staged', 'validated', 'held', 'published') as current, t.rows, t.quarantined, t.holes,
+       t.partition, t.from_offset, t.until_offset
 from penstock.load l
 left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int and t.task = $3::int
 where l.load_id = $1::bigint

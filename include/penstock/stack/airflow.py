@@ -52,7 +52,8 @@ class Airflow:
         self.port = port
         self.url = f"http://{ports.LOOPBACK}:{port}"
         self.log = self.folder / "airflow.log"
-        self.pipelines = pipelines or REPOSITORY / "include" / "pipelines"
+        named = os.environ.get("PENSTOCK_PIPELINES")
+        self.pipelines = (pipelines or Path(named or REPOSITORY / "include" / "pipelines")).resolve()
         self._database = database
         self._loads = loads
         self._kafka = kafka

@@ -1,0 +1,177 @@
+"""Both readers under one contract, on a real broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.errors import LogLostError, PenstockError, ReadError
+from penstock.kafka import read_log
+from penstock.ranges import Chunk, Range
+from penstock.reading import native
+from penstock.reading import spark as spark_reader
+from penstock.reading.contract import CheckedChunk, Source
+from penstock.reading.datasource import register_source
+from producing import Account, order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.kafka import Isolation
+    from penstock.reading.contract import Batch, End
+    from penstock.stack.broker import Broker
+
+    Read = Callable[[Source, Range], tuple[list[tuple[int, bytes | None]], CheckedChunk]]
+
+
+@pytest.fixture(params=["native", "spark"])
+def read(request: pytest.FixtureRequest) -> Read:
+    """Read a range through the checks; the offsets and values come back, and what was counted."""
+    if request.param == "spark":
+        session: SparkSession = request.getfixturevalue("spark")
+
+    def run(source: Source, range_: Range) -> tuple[list[tuple[int, bytes | None]], CheckedChunk]:
+        chunk = Chunk(0, range_)
+        checked = native.open_chunk(source, chunk)
+        parts = native.read_chunk(source, chunk) if request.param == "native" else _collect(session, source, chunk)
+        found = [
+            pair for batch in checked.check(parts) for pair in zip(batch.offsets, batch.values, strict=True)
+        ]  # fmt: skip
+        return found, checked
+
+    return run
+
+
+def _collect(session: SparkSession, source: Source, chunk: Chunk) -> Iterator[Batch | End]:
+    spark_reader.check_log(source, [chunk])
+    table = spark_reader.open_frame(session, source, chunk).toArrow()
+    yield from spark_reader.read_parts(source, chunk, iter(table.to_batches()))
+
+
+@pytest.fixture
+def account(kafka: Broker, make_topic: MakeTopic) -> Account:
+    return Account(kafka.bootstrap, make_topic())
+
+
+def source_of(account: Account, isolation: Isolation = "read_committed") -> Source:
+    return Source({"bootstrap.servers": account.bootstrap}, account.topic, isolation)
+
+
+def orders(first: int, count: int) -> list[bytes | None]:
+    return [order(number) for number in range(first, first + count)]
+
+
+def end_of(account: Account) -> int:
+    return read_log({"bootstrap.servers": account.bootstrap}, account.topic, "read_committed").partitions[0].end
+
+
+def test_holes_first_last_and_in_the_middle_are_counted_and_nothing_aborted_is_read(
+    read: Read, account: Account
+) -> None:
+    account.transact(orders(0, 5), commit=False)
+    account.transact(orders(5, 5), commit=True)
+    account.transact(orders(10, 3), commit=False)
+    account.send_orders(4, first=13)
+    account.transact(orders(17, 2), commit=False)
+    end = end_of(account)
+    found, checked = read(source_of(account), Range(0, 0, end))
+    assert {(0, offset) for offset, _ in found} == account.visible()
+    assert (checked.records, checked.holes) == (9, end - 9)
+
+
+def test_a_chunk_may_begin_and_end_inside_holes_and_inside_transactions(read: Read, account: Account) -> None:
+    account.transact(orders(0, 6), commit=False)
+    account.transact(orders(6, 6), commit=True)
+    account.transact(orders(12, 6), commit=False)
+    end = end_of(account)
+    for from_offset in range(0, end, 3):
+        until = min(from_offset + 5, end)
+        found, checked = read(source_of(account), Range(0, from_offset, until))
+        wanted = [offset for _, offset in sorted(account.visible()) if from_offset <= offset < until]
+        assert [offset for offset, _ in found] == wanted
+        assert checked.holes == until - from_offset - len(wanted)
+
+
+def test_a_range_with_no_visible_record_is_all_holes(read: Read, account: Account) -> None:
+    account.transact(orders(0, 5), commit=False)
+    found, checked = read(source_of(account), Range(0, 0, 6))
+    assert (found, checked.holes) == ([], 6)
+    account.send_orders(3)
+    found, checked = read(source_of(account), Range(0, 1, 5))
+    assert (found, checked.holes) == ([], 4)
+
+
+def test_uncommitted_records_are_read_when_the_pipeline_asks_for_them(read: Read, account: Account) -> None:
+    account.transact(orders(0, 5), commit=False)
+    found, checked = read(source_of(account, "read_uncommitted"), Range(0, 0, 6))
+    assert ([offset for offset, _ in found], checked.holes) == ([0, 1, 2, 3, 4], 1)
+
+
+def test_nothing_behind_the_range_is_read(read: Read, account: Account) -> None:
+    account.send_orders(100)
+    found, _ = read(source_of(account), Range(0, 10, 20))
+    assert found == [(offset, order(offset)) for offset in range(10, 20)]
+
+
+def test_null_values_and_empty_values_differ(read: Read, account: Account) -> None:
+    account.send([None, b""])
+    found, _ = read(source_of(account), Range(0, 0, 2))
+    assert found == [(0, None), (1, b"")]
+
+
+def test_a_log_start_past_the_range_is_a_loss_told_by_its_offsets(read: Read, account: Account) -> None:
+    account.send_orders(50)
+    admin = AdminClient({"bootstrap.servers": account.bootstrap})
+    for future in admin.delete_records([TopicPartition(account.topic, 0, 20)]).values():
+        future.result(timeout=30)
+    with pytest.raises(LogLostError) as caught:
+        read(source_of(account), Range(0, 10, 30))
+    assert caught.value.ranges == (Range(0, 10, 20),)
+    assert "starts at offset 20" in str(caught.value)
+
+
+def test_a_log_that_ends_before_the_range_does_fails(read: Read, account: Account) -> None:
+    account.send_orders(10)
+    with pytest.raises(ReadError, match="end"):
+        read(source_of(account), Range(0, 5, 15))
+
+
+def test_a_range_beyond_the_end_fails(read: Read, account: Account) -> None:
+    account.send_orders(10)
+    with pytest.raises(ReadError, match="ends at offset 10"):
+        read(source_of(account), Range(0, 12, 15))
+
+
+def test_a_topic_that_is_gone_fails(read: Read, account: Account) -> None:
+    with pytest.raises(PenstockError, match="gone"):
+        read(Source({"bootstrap.servers": account.bootstrap}, "gone", "read_committed"), Range(0, 0, 5))
+
+
+def test_a_partition_that_is_not_there_fails(read: Read, account: Account) -> None:
+    with pytest.raises(PenstockError):
+        read(source_of(account), Range(7, 0, 5))
+
+
+def test_many_records_come_whole_and_in_order(read: Read, account: Account) -> None:
+    account.send_orders(30_000)
+    found, checked = read(source_of(account), Range(0, 0, 30_000))
+    assert [offset for offset, _ in found] == list(range(30_000))
+    assert checked.holes == 0
+
+
+def test_the_data_source_gives_a_frame_of_explicit_ranges(spark: SparkSession, account: Account) -> None:
+    account.send_orders(10)
+    account.transact(orders(10, 5), commit=False)
+    account.send([b"last"], key=b"k")
+    register_source(spark, {"bootstrap.servers": account.bootstrap})
+    frame = spark.read.format("penstock").option("topic", account.topic).option("ranges", f"[[0, 5, {end_of(account)}]]")
+    rows = frame.option("recordsPerChunk", "4").load().orderBy("offset").collect()
+    assert [row["offset"] for row in rows] == [5, 6, 7, 8, 9, 16]
+    assert (bytes(rows[-1]["key"]), bytes(rows[-1]["value"])) == (b"k", b"last")
+    assert account.bootstrap not in str(spark.sparkContext.getConf().getAll())

@@ -1,0 +1,259 @@
+"""The stage job as spark-submit runs it, with processes and connections that die on the way."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+import pytest
+
+from penstock.carrying import read_told
+from penstock.errors import FencedError, HeldError, LogLostError, StageError
+from penstock.stack import ports
+from penstock.stack.processes import await_condition
+from penstock.submitting import (
+    find_spark_submit,
+    make_environment,
+    make_submission,
+    run_submission,
+    submit,
+    zip_package,
+)
+from producing import Account
+from staging_loads import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fix_kafka import MakeTopic
+    from penstock.stack.broker import Broker
+    from staging_loads import Begun
+
+CANARY = "canary-8d1f"
+
+
+@pytest.fixture
+def account(kafka: Broker, make_topic: MakeTopic) -> Account:
+    return Account(kafka.bootstrap, make_topic(2))
+
+
+def run_job(begun: Begun, folder: Path, conf: dict[str, str] | None = None, reader: str = "native") -> tuple[int, str]:
+    """Run spark-submit to its end; the exit code and the whole log come back."""
+    made = make_submission(begun.settings, begun.load_id, begun.attempt, reader, folder)
+    log = io.StringIO()
+    _, exit_code = run_submission(replace(made, conf={**made.conf, **(conf or {})}), log)
+    return exit_code, log.getvalue()
+
+
+def watch(look: Callable[[], bool]) -> threading.Thread:
+    """Look again and again, in a thread, until there was something to see."""
+
+    def run() -> None:
+        deadline = time.monotonic() + 120
+        while not look() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_no_secret_shows_in_argv_conf_event_log_or_log(db: str, account: Account, tmp_path: Path, reader: str) -> None:
+    account.send_orders(1000)
+    begun = begin(db, account.bootstrap, account.topic, reader=reader)
+    secrets = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": CANARY}
+    begun = replace(begun, settings=replace(begun.settings, kafka={**begun.settings.kafka, **secrets}))
+    password = re.findall(r"://[^:]+:([^@]+)@", db)[0]
+    argv: set[str] = set()
+
+    def look() -> bool:
+        for process in psutil.Process().children(recursive=True):
+            try:
+                argv.add(" ".join(process.cmdline()))
+            except psutil.Error:
+                continue
+        return begun.load().state == "staged"
+
+    watcher = watch(look)
+    events = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": tmp_path.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    exit_code, log = run_job(begun, tmp_path, events, reader)
+    watcher.join()
+    assert exit_code == 0, log
+    assert any("stage.py" in line for line in argv)
+    written = [
+        path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".zip"
+    ]
+    assert any("SparkListenerApplicationStart" in text for text in written)
+    for secret in (CANARY, password):
+        assert not [line for line in argv if secret in line]
+        assert secret not in log
+        assert not [text for text in written if secret in text]
+
+
+def test_a_submission_shows_no_secret_and_its_arguments_are_ids(db: str, account: Account, tmp_path: Path) -> None:
+    account.send_orders(1)
+    begun = begin(db, account.bootstrap, account.topic)
+    settings = replace(begun.settings, kafka={**begun.settings.kafka, "sasl.password": CANARY})
+    made = make_submission(settings, 17, 2, "native", tmp_path)
+    assert made.application_args == ("17", "2")
+    assert CANARY not in repr(made) + " ".join(made.argv())
+    assert db not in repr(made) + " ".join(made.argv())
+    assert CANARY in made.env["PENSTOCK_KAFKA"]
+
+
+def test_the_zip_for_the_executors_is_the_same_every_time_and_has_the_sql(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    first, second = zip_package(tmp_path), zip_package(tmp_path / "b")
+    assert first.read_bytes() == second.read_bytes()
+    code = "import penstock.statements as s; print(s.__file__, len(s.read_statements('staging')))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(first)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "penstock.zip" in ran.stdout
+
+
+def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, account: Account, tmp_path: Path) -> None:
+    account.send_orders(10)
+    begun = begin(db, account.bootstrap, account.topic)
+    begun.begin_again()
+    exit_code, log = run_job(begun, tmp_path)
+    assert exit_code == FencedError.exit_code
+    assert log.splitlines()[-1].startswith("penstock: FencedError: orders load")
+    with pytest.raises(FencedError, match="attempt 1 does not count"):
+        submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
+
+
+def test_the_last_words_of_a_driver_tell_its_error() -> None:
+    assert isinstance(read_told(["trace", "penstock: LogLostError: gone", "noise"], 4), LogLostError)
+    assert isinstance(read_told(["killed"], 3), HeldError)
+    assert type(read_told(["killed"], 137)) is StageError
+    assert type(read_told(["penstock: SystemError: no"], 1)) is StageError
+
+
+def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_and_nothing_is_twice(
+    db: str, account: Account, tmp_path: Path
+) -> None:
+    account.send_orders(120_000)
+    begun = begin(db, account.bootstrap, account.topic)
+
+    def cut() -> bool:
+        with psycopg.connect(db, autocommit=True) as connection:
+            return bool(
+                connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where application_name = 'penstock stage' and state = 'active' and query like 'COPY%' limit 1"
+                ).fetchall()
+            )
+
+    watcher = watch(cut)
+    exit_code, log = run_job(begun, tmp_path)
+    watcher.join()
+    assert exit_code == 0, log
+    assert "Lost task" in log, "the COPY was cut off"
+    assert begun.load().rows == 120_000
+    assert begun.staged() == sorted(account.visible())
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """A standalone master with two workers of one core, each with a work folder of its own."""
+    port, web = ports.choose(2)
+    classes = find_spark_submit().parent / "spark-class"
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *arguments: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        with (folder / "log").open("wb") as log:
+            environment = {**os.environ, "SPARK_HOME": str(classes.parents[1]), "SPARK_NO_DAEMONIZE": "1"}
+            processes.append(
+                subprocess.Popen([str(classes), *arguments], cwd=folder, env=environment, stdout=log, stderr=log,
+                                 start_new_session=True)
+            )  # fmt: skip
+
+    at = ("--host", "127.0.0.1")
+    try:
+        start("master", "org.apache.spark.deploy.master.Master", *at, "--port", str(port), "--webui-port", str(web))
+        for name in ("one", "two"):
+            work = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / name / "work"))
+            start(name, "org.apache.spark.deploy.worker.Worker", *at, *work, f"spark://127.0.0.1:{port}")
+        master_log = tmp_path / "master" / "log"
+        await_condition(lambda: master_log.read_text().count("Registering worker") == 2, 120, "two workers register")
+        yield f"spark://127.0.0.1:{port}"
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_a_cluster_without_a_shared_folder_stages_a_load_though_a_worker_stands_still(
+    db: str, account: Account, cluster: str, tmp_path: Path
+) -> None:
+    """Speculation starts another try of the task that stands still; when it wakes up, it must change nothing."""
+    account.send_orders(400_000)
+    begun = begin(db, account.bootstrap, account.topic, master=cluster)
+    stopped: list[psutil.Process] = []
+
+    def stop_one() -> bool:
+        for process in psutil.process_iter(["cmdline", "environ"]):
+            if "pyspark.daemon" in (process.info["cmdline"] or []) and str(tmp_path) in process.cwd():
+                for child in process.children():
+                    if any(link.raddr and link.raddr.port == account_port(db) for link in child.net_connections()):
+                        child.suspend()
+                        stopped.append(child)
+                        return True
+        return False
+
+    watcher = watch(stop_one)
+    fast = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.speculation": "true",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.executor.memory": "512m",
+    }
+    try:
+        exit_code, log = run_job(begun, tmp_path, fast)
+    finally:
+        for process in stopped:
+            if process.is_running():
+                process.resume()
+    watcher.join()
+    assert exit_code == 0, log
+    assert stopped, "a worker was stopped in the middle of a chunk"
+    assert begun.staged() == sorted(account.visible())
+    shipped = sorted(path.relative_to(tmp_path).parts[0] for path in tmp_path.glob("*/work/app-*/*/penstock.zip"))
+    assert shipped == ["one", "two"]
+
+
+def account_port(db: str) -> int:
+    return int(re.findall(r":(\d+)/", db)[0])
+
+
+def test_the_environment_of_the_driver_picks_this_python_first(db: str, account: Account) -> None:
+    account.send_orders(1)
+    environment = make_environment(begin(db, account.bootstrap, account.topic).settings)
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert environment["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)

@@ -1,0 +1,69 @@
+"""Loads on the real services, planned and begun, for tests that stage them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from declaring import declare
+from penstock.ledger import open_ledger, read_load
+from penstock.planning import plan_load
+from penstock.settings import Settings
+from penstock.staging import begin_staging, run_stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.ledger import Load
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A load whose first attempt has been begun."""
+
+    settings: Settings
+    load_id: int
+    attempt: int
+
+    def stage(self, spark: SparkSession, attempt: int | None = None) -> None:
+        run_stage(self.settings, self.load_id, attempt or self.attempt, lambda: spark)
+
+    def load(self) -> Load:
+        with open_ledger(self.settings.db) as connection:
+            return read_load(connection, self.load_id)
+
+    def begin_again(self) -> int:
+        with open_ledger(self.settings.db) as connection:
+            attempt = begin_staging(connection, self.load_id)
+        assert attempt is not None, "the load is staged already"
+        return attempt
+
+    def query(self, sql: str) -> list[Any]:
+        with psycopg.connect(self.settings.db) as connection:
+            return connection.execute(sql).fetchall()
+
+    def staged(self) -> list[tuple[int, int]]:
+        """Partition and offset of every row in the attempt's table."""
+        return self.query(
+            f"select _partition, _offset from penstock_stage.load_{self.load_id}_{self.attempt} order by 1, 2"
+        )
+
+    def quarantined(self) -> list[tuple[int, int]]:
+        return self.query(
+            f'select partition, "offset" from penstock.quarantine where attempt = {self.attempt} order by 1, 2'
+        )
+
+
+def begin(db: str, bootstrap: str, topic: str, master: str = "local[2]", **changes: Any) -> Begun:
+    """Plan a load of all that a topic holds, and begin its first attempt."""
+    settings = Settings(db, {"bootstrap.servers": bootstrap}, Path(os.devnull), master)
+    load = plan_load(db, settings.kafka, declare(topic, **changes), "run").load
+    assert load is not None, "the topic is empty"
+    with open_ledger(db) as connection:
+        attempt = begin_staging(connection, load.load_id)
+    assert attempt is not None, "the load is staged already"
+    return Begun(settings, load.load_id, attempt)
