@@ -14,7 +14,7 @@ import yaml
 
 from penstock.ledger import migrate
 from penstock.stack import ports
-from penstock.stack.airflow import USER, Airflow
+from penstock.stack.airflow import Airflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,5 +157,5 @@ def _environment(bootstrap: str) -> dict[str, str]:
 
 
 def _log_in(web: Airflow) -> dict[str, str]:
-    reply = httpx.post(f"{web.url}/auth/token", json={"username": USER, "password": web.password()}, timeout=30)
+    reply = httpx.post(f"{web.url}/auth/token", json={"username": web.user, "password": web.password()}, timeout=30)
     return {"Authorization": f"Bearer {reply.raise_for_status().json()['access_token']}"}

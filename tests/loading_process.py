@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 
@@ -20,7 +20,9 @@ BIN = Path(sys.executable).parent
 
 
 class LoadingProcess:
-    """One `penstock run`, with its Spark driver, in one process group."""
+    """One `penstock run`, with its Spark driver."""
+
+    started: ClassVar[list[LoadingProcess]] = []
 
     def __init__(self, environment: dict[str, str], pipeline: str, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -31,6 +33,7 @@ class LoadingProcess:
             text=True,
             start_new_session=True,
         )
+        self.started.append(self)
 
     def finish(self, seconds: float = 180) -> tuple[int, dict[str, Any], str]:
         """Wait for the end: exit code, the document on stdout, what stderr says."""
@@ -45,6 +48,8 @@ class LoadingProcess:
 
     def kill(self) -> None:
         """SIGKILL all of it, and await the end of the process."""
+        if self.process.returncode is not None:
+            return
         self.signal(signal.SIGSTOP)  # so that nobody starts a child between being listed and being killed
         self.signal(signal.SIGKILL)
         self.process.communicate()

@@ -10,7 +10,7 @@ from penstock.errors import HeldError
 from penstock.ledger import open_ledger, read_load
 from penstock.planning import plan_in, plan_load
 from penstock.publish import publish_load
-from penstock.quality import validate_load
+from penstock.quality import import_ahead, validate_load
 from penstock.staging import begin_staging
 from penstock.submitting import submit
 
@@ -67,4 +67,5 @@ def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None]) ->
         tell(f"load {load_id} is staged already.")
         return
     tell(f"staging load {load_id}, attempt {attempt} …")
+    import_ahead()  # takes seconds, and hides behind the start of Spark
     submit(settings, load_id, attempt)

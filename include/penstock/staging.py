@@ -132,6 +132,8 @@ def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
             log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
             return
         compare_with_plan(connection, load, attempt, chunks)
+        table = f"{target.STAGE_SCHEMA}.{target.attempt_table_name(load.load_id, attempt)}"
+        connection.execute(read_statements("staging")["end_losing_tries"], {"table": table})
         target.key_attempt_table(connection, load, attempt)
         ledger.finish_staging(connection, load, attempt)
 

@@ -181,12 +181,12 @@ def run_submission(submission: Submission, log: TextIO) -> tuple[list[str], int]
         start_new_session=True,
     )
     last_lines: deque[str] = deque(maxlen=200)
-    try:
-        for line in process.stdout or ():
-            last_lines.append(line)
-            log.write(line)
-        return list(last_lines), process.wait()
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with process:
+        try:
+            for line in process.stdout or ():
+                last_lines.append(line)
+                log.write(line)
+            return list(last_lines), process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -24,11 +24,6 @@ State = Callable[[str], None]
 
 
 @pytest.fixture
-def environment(db: str, kafka: Broker, tmp_path: Path) -> dict[str, str]:
-    return {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)}
-
-
-@pytest.fixture
 def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
     """A topic of two partitions with plain, committed and aborted records and some poison; declared as `orders`."""
     account = Account(kafka.bootstrap, make_topic(2))

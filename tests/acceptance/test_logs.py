@@ -14,16 +14,11 @@ from producing import Account, order
 from proving import Watcher, find_faults
 
 
-def environment_of(db: str, kafka: Broker, folder: Path) -> dict[str, str]:
-    return {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(folder)}
-
-
 def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are_exact(
-    db: str, kafka: Broker, make_topic: MakeTopic, tmp_path: Path
+    db: str, kafka: Broker, make_topic: MakeTopic, environment: dict[str, str], tmp_path: Path
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(2))
     write_declaration(tmp_path, account.topic)
-    environment = environment_of(db, kafka, tmp_path)
 
     def load() -> dict[str, object]:
         code, document, told = LoadingProcess(environment, "orders").finish()
@@ -61,13 +56,13 @@ def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are
 
 
 def test_a_load_of_holes_alone_moves_the_position_and_publishes_no_row(
-    db: str, kafka: Broker, make_topic: MakeTopic, tmp_path: Path
+    db: str, kafka: Broker, make_topic: MakeTopic, environment: dict[str, str], tmp_path: Path
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
     write_declaration(tmp_path, account.topic)
     account.transact(map(order, range(30)), commit=False)
 
-    code, document, told = LoadingProcess(environment_of(db, kafka, tmp_path), "orders").finish()
+    code, document, told = LoadingProcess(environment, "orders").finish()
 
     assert code == 0, told
     assert document["rows"] == 0

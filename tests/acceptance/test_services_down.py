@@ -17,11 +17,6 @@ from proving import Watcher, find_faults
 
 
 @pytest.fixture
-def environment(db: str, kafka: Broker, tmp_path: Path) -> dict[str, str]:
-    return {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)}
-
-
-@pytest.fixture
 def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
     account = Account(kafka.bootstrap, make_topic(2))
     write_declaration(tmp_path, account.topic)

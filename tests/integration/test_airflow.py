@@ -247,6 +247,16 @@ def read_command_lines(airflow: AirflowSite) -> list[str]:
     return lines
 
 
+def read_listening_addresses(airflow: AirflowSite) -> set[str]:
+    """Where Airflow's processes and all they started listen."""
+    addresses = set()
+    for pid in airflow.web.pids():
+        with suppress(psutil.NoSuchProcess):
+            found = psutil.Process(pid).net_connections("inet")
+            addresses |= {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
+    return addresses
+
+
 def read_all_told(airflow: AirflowSite, dag: str, run: str) -> list[str]:
     """All that Airflow keeps of a run and shows: rendered templates, XComs, the logs, and the logs of its own parts."""
     told = [json.dumps(airflow.get(f"dags/{dag}/dagRuns/{run}/taskInstances"))]
@@ -257,3 +267,20 @@ def read_all_told(airflow: AirflowSite, dag: str, run: str) -> list[str]:
     logs = [path for path in airflow.web.folder.rglob("*.log") if path.is_file()]
     assert len(logs) > 4
     return told + [line for path in logs for line in path.read_text(errors="replace").splitlines()]
+
+
+def test_airflow_listens_on_the_loopback_address_only_and_comes_back_after_a_kill_with_all_it_knew(
+    airflow: AirflowSite, make_topic: MakeTopic
+) -> None:
+    declare(airflow, "kept", make_topic(1))
+    run, _ = airflow.run("kept")
+    assert read_listening_addresses(airflow) == {"127.0.0.1"}
+    for name in ("passwords.json", "secrets.json", "airflow.cfg"):
+        assert (airflow.web.folder / name).stat().st_mode & 0o777 == 0o600, name
+
+    airflow.web.kill()
+    assert airflow.web.pids() == []
+    airflow.web.start()
+    # The token of before the kill still counts, and so does what was run.
+    assert airflow.get(f"dags/kept/dagRuns/{run}")["state"] == "success"
+    assert airflow.run("kept")[1] == "success"

@@ -170,7 +170,9 @@ def test_the_data_source_gives_a_frame_of_explicit_ranges(spark: SparkSession, a
     account.transact(orders(10, 5), commit=False)
     account.send([b"last"], key=b"k")
     register_source(spark, {"bootstrap.servers": account.bootstrap})
-    frame = spark.read.format("penstock").option("topic", account.topic).option("ranges", f"[[0, 5, {end_of(account)}]]")
+    frame = (
+        spark.read.format("penstock").option("topic", account.topic).option("ranges", f"[[0, 5, {end_of(account)}]]")
+    )
     rows = frame.option("recordsPerChunk", "4").load().orderBy("offset").collect()
     assert [row["offset"] for row in rows] == [5, 6, 7, 8, 9, 16]
     assert (bytes(rows[-1]["key"]), bytes(rows[-1]["value"])) == (b"k", b"last")
