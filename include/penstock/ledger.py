@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Connection = psycopg.Connection[Any]
 Kind = Literal["live", "backfill", "replay"]
+# A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
+# cannot go on when it wakes, and whoever waits for the lock waits longer than that.
+SESSION = "-c idle_in_transaction_session_timeout=30s -c lock_timeout=60s"
 OPEN_STATES = ("planned", "staging", "staged", "validated", "held")
 
 
@@ -88,12 +91,31 @@ def connect(uri: str) -> Connection:
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
+            options=SESSION,
         )
     except psycopg.OperationalError as error:
         raise PenstockError(
             f"the database of the ledger cannot be reached: {str(error).splitlines()[0]}",
             next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
         ) from None
+
+
+def explain(error: psycopg.Error) -> PenstockError:
+    """Say in Penstock's words what PostgreSQL refused."""
+    told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
+        return PenstockError(
+            f"the connection to PostgreSQL broke: {told}. It ends sessions that stand still inside a transaction, too.",
+            next_step="run again when PostgreSQL is back: what is published stays, and the rest is planned anew.",
+        )
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return PenstockError(
+            f"another session holds a lock: {told}.",
+            next_step="look for it in pg_stat_activity (application_name penstock), then try again.",
+        )
+    return PenstockError(
+        f"PostgreSQL: {told}", next_step="check the database and the rights of the role in PENSTOCK_DB, then try again."
+    )
 
 
 def migrate(uri: str) -> list[str]:

@@ -16,6 +16,7 @@ from penstock.submitting import submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
     from penstock.ledger import Load
     from penstock.pipeline import Pipeline
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
 
 
-def run_load(settings: Settings, pipeline: Pipeline, run_id: str, tell: Callable[[str], None]) -> Load | None:
+def run_load(
+    settings: Settings, pipeline: Pipeline, run_id: str, tell: Callable[[str], None], spark_log: TextIO
+) -> Load | None:
     """Load what is new in the topic; the published load comes back, or None if there was nothing new."""
     planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
     tell(planned.told)
     if planned.load is None:
         return None
     load_id = planned.load.load_id
-    stage_load(settings, load_id, tell)
+    stage_load(settings, load_id, tell, spark_log)
     verdict = validate_load(settings.db, load_id)
     if not verdict.passed:
         raise HeldError(
@@ -59,7 +62,7 @@ def name_run() -> str:
     return f"cli__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{os.getpid()}"
 
 
-def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None]) -> None:
+def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> None:
     """Stage a load by a new attempt, unless it is staged already."""
     with open_ledger(settings.db) as connection:
         attempt = begin_staging(connection, load_id)
@@ -68,4 +71,4 @@ def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None]) ->
         return
     tell(f"staging load {load_id}, attempt {attempt} …")
     import_ahead()  # takes seconds, and hides behind the start of Spark
-    submit(settings, load_id, attempt)
+    submit(settings, load_id, attempt, spark_log)

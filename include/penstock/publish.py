@@ -49,7 +49,6 @@ def publish_load(uri: str, load_id: int) -> Published:
 
 def publish_in(connection: Connection, load_id: int) -> Load:
     """Do all of the publish transaction but its COMMIT. The load comes back as it was found."""
-    connection.execute("set local lock_timeout = '30s'")
     load = ledger.read_load(connection, load_id)
     run(connection, "lock_pipeline", name=load.pipeline)
     load = ledger.read_load(connection, load_id)
@@ -171,7 +170,6 @@ def _read_outcome(uri: str, load_id: int) -> Load | None:
     """Read the load behind the pipeline's lock: a transaction still under way holds it, so the answer is final."""
     try:
         with open_ledger(uri) as connection:
-            connection.execute("set local lock_timeout = '30s'")
             load = ledger.read_load(connection, load_id)
             run(connection, "lock_pipeline", name=load.pipeline)
             return ledger.read_load(connection, load_id)

@@ -63,7 +63,6 @@ def _lock(connection: Connection, load_id: int, who: str, why: str) -> Load:
     for name, text in (("who decides", who), ("why", why)):
         if not text.strip():
             raise WrongUseError(f"it is not said {name}.", load=load_id, next_step='say it: --why "…" (and --who).')
-    connection.execute("set local lock_timeout = '30s'")
     run(connection, "lock_pipeline", name=ledger.read_load(connection, load_id).pipeline)
     return ledger.read_load(connection, load_id)
 

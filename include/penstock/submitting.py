@@ -157,7 +157,7 @@ def _find_spark_home() -> Path:
     return Path(found.origin).parent
 
 
-def submit(settings: Settings, load_id: int, attempt: int, log: TextIO = sys.stderr) -> None:
+def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
     """Run the stage job to its end; what it writes goes to `log`, and its error is raised here."""
     with open_ledger(settings.db) as connection:
         reader = read_load(connection, load_id).declaration.reader

@@ -13,7 +13,6 @@ from penstock.errors import DeclarationError, StageError
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
-
     from penstock.ledger import Connection, Load
     from penstock.pipeline import Pipeline, Target
 
@@ -228,4 +227,3 @@ def sweep_attempt_tables(connection: Connection) -> list[str]:
         except psycopg.errors.LockNotAvailable:
             continue
     return swept
-

@@ -152,7 +152,7 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
     stopped, state = airflow.run("checked")
     assert (state, airflow.tasks("checked", stopped)["plan"]) == ("failed", "failed")
     assert airflow.tries("checked", stopped)["plan"] == 1
-    assert f"load {load}" in airflow.log("checked", stopped, "plan")[-1]
+    assert f"trigger the DAG penstock_settle for load {load}," in airflow.log("checked", stopped, "plan")[-1]
     assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
     assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
 

@@ -191,12 +191,13 @@ def cluster(tmp_path: Path) -> Iterator[str]:
                                  start_new_session=True)
             )  # fmt: skip
 
-    at = ("--host", "127.0.0.1")
+    master = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
     try:
-        start("master", "org.apache.spark.deploy.master.Master", *at, "--port", str(port), "--webui-port", str(web))
-        for name in ("one", "two"):
+        start("master", "org.apache.spark.deploy.master.Master", *master)
+        # Spark never runs two tries of a task on one host: each worker needs an address of its own.
+        for name, host in (("one", "127.0.0.1"), ("two", "127.0.0.2")):
             work = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / name / "work"))
-            start(name, "org.apache.spark.deploy.worker.Worker", *at, *work, f"spark://127.0.0.1:{port}")
+            start(name, "org.apache.spark.deploy.worker.Worker", "--host", host, *work, f"spark://127.0.0.1:{port}")
         master_log = tmp_path / "master" / "log"
         await_condition(lambda: master_log.read_text().count("Registering worker") == 2, 120, "two workers register")
         yield f"spark://127.0.0.1:{port}"

@@ -1,8 +1,10 @@
 """The commands. Settings are read here, at the entry, and handed on."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ import typer
 from penstock.cli import output, tables
 from penstock.cli.stack import app as stack_app
 from penstock.errors import PenstockError, WrongUseError
+from penstock.ledger import explain
 from penstock.pipeline import Pipeline, read_pipelines
 from penstock.settings import PIPELINES, Settings, read_settings
 
@@ -40,23 +43,19 @@ def stopping(*, as_json: bool) -> Iterator[None]:
     except PenstockError as error:
         output.stop(error, as_json=as_json)
     except psycopg.Error as error:
-        told = PenstockError(
-            f"PostgreSQL: {str(error).splitlines()[0]}",
-            next_step="check the database and the rights of the role in PENSTOCK_DB, then try again.",
-        )
-        output.stop(told, as_json=as_json)
+        output.stop(explain(error), as_json=as_json)
 
 
 def _settings() -> Settings:
     return read_settings(os.environ)
 
 
-def _choose(settings_folder: Path, names: list[str] | None) -> list[Pipeline]:
-    pipelines = read_pipelines(settings_folder)
+def _choose(folder: Path, names: list[str] | None) -> list[Pipeline]:
+    pipelines = read_pipelines(folder)
     unknown = [name for name in names or [] if name not in pipelines]
     if unknown:
         raise WrongUseError(
-            f"no pipeline named {', '.join(unknown)} in {settings_folder}; there are: {', '.join(pipelines) or 'none'}.",
+            f"no pipeline named {', '.join(unknown)} in {folder}; there are: {', '.join(pipelines) or 'none'}.",
             next_step=f"check the name, or set {PIPELINES} to the folder of your YAML files.",
         )
     return [pipelines[name] for name in names or pipelines]
@@ -119,6 +118,7 @@ def run(
     name: Name,
     *,
     run_id: Annotated[str | None, typer.Option(help="A name for this run; the same name finds the same load.")] = None,
+    verbose: Annotated[bool, typer.Option(help="Show Spark's log while it stages.")] = False,
     json: Json = False,
 ) -> None:
     """Load what is new: plan, stage, validate, publish."""
@@ -129,7 +129,9 @@ def run(
         settings = _settings()
         (pipeline,) = _choose(settings.pipelines, [name])
         with following(settings.db, pipeline.name):
-            load = run_load(settings, pipeline, run_id or name_run(), output.tell)
+            load = run_load(
+                settings, pipeline, run_id or name_run(), output.tell, sys.stderr if verbose else StringIO()
+            )
         if json:
             output.print_json(tables.load_document(settings, pipeline, load))
         elif load:

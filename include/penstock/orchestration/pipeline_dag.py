@@ -17,7 +17,7 @@ from penstock.orchestration.stage_operator import StageOperator
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
 
-FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=15), timedelta(minutes=15)
+FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=15)
 
 
 def make_dag(pipeline: Pipeline) -> DAG:

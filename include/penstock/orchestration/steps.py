@@ -12,11 +12,14 @@ from penstock.orchestration.connections import read_db, read_kafka
 from penstock.orchestration.failing import deciding_retries
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk import Asset
     from airflow.sdk.definitions.context import Context
 
     from penstock.ledger import Load
     from penstock.pipeline import Pipeline
+    from penstock.ranges import Range
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +31,11 @@ def plan(pipeline: Pipeline) -> int | None:
     context = get_current_context()
     with deciding_retries():
         refuse_unknown(context["dag_run"].conf, ())
-        planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
+        try:
+            planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
+        except HeldError as error:
+            # The same hold, with the ways on that there are in Airflow.
+            raise hold(error.what, pipeline.name, error.load, error.ranges) from None
     log.info(planned.told)
     if planned.ended_hold is not None:
         _tell_end_of_hold(pipeline, planned.ended_hold, context)
@@ -44,7 +51,7 @@ def validate(load_id: int) -> None:
     with deciding_retries():
         verdict = validate_load(read_db(), load_id)  # which tells the log itself
         if not verdict.passed:
-            raise describe_hold(verdict.load, verdict.cause)
+            raise hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
 
 
 def publish(asset: Asset, load_id: int) -> None:
@@ -65,16 +72,16 @@ def describe_load(load: Load) -> dict[str, Any]:
     return {"pipeline": load.pipeline, "load": load.load_id, "rows": load.rows, "ranges": ranges}
 
 
-def describe_hold(load: Load, cause: str | None) -> HeldError:
-    """A load that waits for a person."""
+def hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range]) -> HeldError:
+    """A load that waits for a person, and what a person can do."""
     return HeldError(
-        f"held: {cause}",
-        pipeline=load.pipeline,
-        load=load.load_id,
-        ranges=load.ranges,
-        next_step=f"trigger the DAG penstock_settle for load {load.load_id}, to approve or to discard it (or `penstock "
-        f"approve {load.load_id} --why …`, `penstock discard {load.load_id} --why …`); or change the declaration: the "
-        "next run then plans anew.",
+        what,
+        pipeline=pipeline,
+        load=load_id,
+        ranges=ranges,
+        next_step=f"trigger the DAG penstock_settle for load {load_id}, to approve or to discard it (or `penstock "
+        f"approve {load_id} --why …`, `penstock discard {load_id} --why …`); or change the declaration: the next run "
+        "then plans anew.",
     )
 
 
