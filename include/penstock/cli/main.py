@@ -65,7 +65,7 @@ def _choose(folder: Path, names: list[str] | None) -> list[Pipeline]:
 def check(
     names: Names = None,
     *,
-    offline: Annotated[bool, typer.Option(help="Read the files only; ask no service.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Read the files only; ask no service.")] = False,
     json: Json = False,
 ) -> None:
     """Check declarations: all mistakes at once, and whether topic, target and rights are as they say."""
@@ -118,7 +118,7 @@ def run(
     name: Name,
     *,
     run_id: Annotated[str | None, typer.Option(help="A name for this run; the same name finds the same load.")] = None,
-    verbose: Annotated[bool, typer.Option(help="Show Spark's log while it stages.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log while it stages.")] = False,
     json: Json = False,
 ) -> None:
     """Load what is new: plan, stage, validate, publish."""
