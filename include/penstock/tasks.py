@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from penstock.carrying import CarriedError
 from penstock.decoding import Decoder
 from penstock.errors import PenstockError
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.ranges import Chunk
     from penstock.reading.contract import Batch, End
     from penstock.writing import Written
-
-RESULT = "task int, rows long, quarantined long, holes long, won boolean"
 
 
 def stage_chunk(assignment: Assignment, chunk: Chunk, read: Iterator[Batch | End]) -> Written:
@@ -41,28 +37,14 @@ def stage_natively(assignment: Assignment, chunk: Chunk) -> Written:
 
 def make_native_task(
     assignment: Assignment, chunks: Sequence[Chunk]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function that Spark runs on the executors; the rows that come in are numbers of chunks."""
+) -> Callable[[Iterator[int]], Iterator[tuple[int, bool]]]:
+    """Make the function that Spark runs on the executors: numbers of chunks come in, who wrote them goes out."""
 
-    def stage(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                try:
-                    yield make_result(stage_natively(assignment, chunks[number]))
-                except PenstockError as error:
-                    raise CarriedError(error) from None
+    def stage(numbers: Iterator[int]) -> Iterator[tuple[int, bool]]:
+        for number in numbers:
+            try:
+                yield number, stage_natively(assignment, chunks[number]).won
+            except PenstockError as error:
+                raise CarriedError(error) from None
 
     return stage
-
-
-def make_result(written: Written) -> pa.RecordBatch:
-    """One row for the driver."""
-    return pa.RecordBatch.from_pydict(
-        {
-            "task": pa.array([written.task], pa.int32()),
-            "rows": pa.array([written.rows], pa.int64()),
-            "quarantined": pa.array([written.quarantined], pa.int64()),
-            "holes": pa.array([written.holes], pa.int64()),
-            "won": pa.array([written.won]),
-        }
-    )

@@ -23,6 +23,7 @@ from penstock.errors import FencedError, HeldError, LogLostError, StageError
 from penstock.stack import ports
 from penstock.stack.processes import await_condition
 from penstock.submitting import (
+    QUIET_ARCHIVE,
     find_spark_submit,
     make_environment,
     make_submission,
@@ -30,6 +31,7 @@ from penstock.submitting import (
     submit,
     zip_package,
 )
+from penstock.warming import make_archive
 from producing import Account
 from staging_loads import begin
 
@@ -258,3 +260,19 @@ def test_the_environment_of_the_driver_picks_this_python_first(db: str, account:
     environment = make_environment(begin(db, account.bootstrap, account.topic).settings)
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_the_archive_of_classes_is_made_and_one_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+    make_archive(archive)
+    assert [path.name for path in tmp_path.iterdir()] == ["spark.jsa"]
+
+    def run(path: Path) -> subprocess.CompletedProcess[str]:
+        options = [*QUIET_ARCHIVE.split(), f"-XX:SharedArchiveFile={path}", "-version"]
+        return subprocess.run(["java", *options], capture_output=True, text=True, check=True)
+
+    broken = tmp_path / "broken.jsa"
+    broken.write_bytes(b"x" * 5000)
+    plain = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    assert run(broken).stdout == plain.stdout == ""
+    assert len(run(broken).stderr.splitlines()) == len(plain.stderr.splitlines())

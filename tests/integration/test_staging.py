@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -216,6 +217,20 @@ def test_a_task_fenced_in_the_middle_of_its_copy_writes_nothing(monkeypatch: pyt
     with pytest.raises(FencedError):
         next(stage_tasks(begun))
     assert begun.staged() == []
+
+
+@pytest.mark.timeout(60)
+def test_a_losing_try_that_stands_still_in_its_copy_does_not_keep_the_load_from_being_finished(
+    spark: SparkSession, begun: Begun, account: Account
+) -> None:
+    name = writing.CONNECTION["application_name"]
+    with psycopg.connect(begun.settings.db, application_name=name) as loser:
+        table = f"penstock_stage.load_{begun.load_id}_1"
+        loser.execute(f"insert into {table} (id, _load_id, _partition, _offset) values (1, {begun.load_id}, 0, 0)")
+        begun.stage(spark)
+        with pytest.raises(psycopg.OperationalError):
+            loser.execute("select 1")
+    assert begun.staged() == sorted(account.visible())
 
 
 def test_a_driver_of_an_attempt_that_counts_no_more_is_fenced_off(spark: SparkSession, begun: Begun) -> None:

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
 
 from penstock.errors import ReadError
@@ -15,8 +15,6 @@ from penstock.reading.contract import Batch, CheckedChunk, End, Headers, lost_er
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-
-    from confluent_kafka import Message
 
     from penstock.ranges import Chunk
     from penstock.reading.contract import Source
@@ -34,6 +32,7 @@ TUNING: dict[str, str | int] = {
     "fetch.error.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": "true",
+    "check.crcs": "true",  # not to be measured, and a broken batch is an error
 }
 # No client's settings may change these: they are what makes a read explicit.
 FORCED: dict[str, str | int] = {
@@ -137,8 +136,10 @@ class _Reading:
 
     def _split(self, messages: list[Message]) -> tuple[list[Message], End | None]:
         """Records of the range, and the end if something among the messages marks it."""
-        records: list[Message] = []
         until = self.range.until_offset
+        if messages and not any(map(Message.error, messages)) and max(map(Message.offset, messages)) < until:
+            return messages, None
+        records: list[Message] = []
         for message in messages:
             if message.error() is None and message.offset() < until:
                 records.append(message)
@@ -163,15 +164,15 @@ class _Reading:
         return None
 
     def _take(self, messages: list[Message]) -> Batch:
-        values = [message.value() for message in messages]
+        values = list(map(Message.value, messages))
         size = sum(map(len, filter(None, values))) // len(messages) + 1
         self.wanted = max(1, min(BATCH_RECORDS, BATCH_BYTES // size))
         self.position = messages[-1].offset() + 1
         self.progress_at = time.monotonic()
         return Batch(
             partition=messages[0].partition(),
-            offsets=[message.offset() for message in messages],
-            timestamps=[message.timestamp()[1] for message in messages],
+            offsets=list(map(Message.offset, messages)),
+            timestamps=[moment for _, moment in map(Message.timestamp, messages)],
             values=values,
             key=lambda index: messages[index].key(),
             headers=lambda index: _headers(messages[index]),

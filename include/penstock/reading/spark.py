@@ -6,6 +6,8 @@ import json
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from penstock.carrying import CarriedError
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka import read_log
@@ -13,12 +15,11 @@ from penstock.ranges import Range
 from penstock.reading import native
 from penstock.reading.contract import NO_TIMESTAMP, Batch, End, lost_error
 from penstock.reading.java_settings import translate_settings
-from penstock.tasks import RESULT, make_result, stage_chunk
+from penstock.tasks import stage_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.assignment import Assignment
@@ -32,13 +33,15 @@ TUNING = {
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
 NO_TIMESTAMP_TYPE = -1
+RESULT = "task int, won boolean"
 
 
-def stage_with_spark(spark: SparkSession, assignment: Assignment, chunks: Sequence[Chunk]) -> DataFrame:
-    """A frame that stages every chunk when it is collected; the place of a task in the union tells its chunk."""
+def stage_with_spark(spark: SparkSession, assignment: Assignment, chunks: Sequence[Chunk]) -> list[tuple[int, bool]]:
+    """Stage every chunk by a task of its own, told by its place in a union; who wrote each chunk comes back."""
     check_log(assignment.source, chunks)
     frames = [open_frame(spark, assignment.source, chunk) for chunk in chunks]
-    return reduce(lambda left, right: left.unionAll(right), frames).mapInArrow(make_task(assignment, chunks), RESULT)
+    union = reduce(lambda left, right: left.unionAll(right), frames)
+    return [(row["task"], row["won"]) for row in union.mapInArrow(make_task(assignment, chunks), RESULT).collect()]
 
 
 def open_frame(spark: SparkSession, source: Source, chunk: Chunk) -> DataFrame:
@@ -69,7 +72,8 @@ def make_task(
         assert context is not None, "runs in a Spark task"  # noqa: S101
         chunk = chunks[context.partitionId()]
         try:
-            yield make_result(stage_chunk(assignment, chunk, read_parts(assignment.source, chunk, parts)))
+            written = stage_chunk(assignment, chunk, read_parts(assignment.source, chunk, parts))
+            yield pa.RecordBatch.from_pydict({"task": pa.array([written.task], pa.int32()), "won": [written.won]})
         except PenstockError as error:
             raise CarriedError(error) from None
 
