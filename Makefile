@@ -22,7 +22,7 @@ check: .venv/.installed  ## lint, types and the tests that need no services, in 
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q -m "not services"
 
-test: check .jars/.checked  ## everything
+test: check .jars/.checked .jars/spark.jsa  ## everything
 	@$(BIN)/pytest -q -m services
 
 demo: setup  ## start the embedded stack and load sample orders, twice

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf(inity)?)", re.IGNORECASE)
-# Arrow reads a decimal of more digits than its width holds wrongly: longer texts take the exact way.
-SAFE_DIGITS = 38
+# What Arrow's decimal128 holds. Of a text with more digits, and of a number that it has to widen beyond them for its
+# scale, Arrow makes a wrong decimal without a word: those take the exact way.
+WIDTH = 38
 _EXACT = Context(prec=200)
 
 
@@ -30,7 +31,8 @@ def convert(values: Sequence[Raw], arrow: pa.DataType) -> pa.Array:
     if b"".join(filter(None, texts)).translate(None, b"-.0123456789"):
         raise Unfit("wrong_type", "not plain numbers")
     array = pa.array(texts, pa.binary())
-    if not pa.types.is_decimal128(arrow) or (pc.max(pc.binary_length(array)).as_py() or 0) > SAFE_DIGITS:
+    longest = pc.max(pc.binary_length(array)).as_py() or 0
+    if not pa.types.is_decimal128(arrow) or longest + arrow.scale > WIDTH:
         raise Unfit("out_of_range", "long numbers")
     return array.cast(pa.string()).cast(arrow)
 

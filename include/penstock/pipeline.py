@@ -42,6 +42,8 @@ def _check_name(name: str) -> str:
             f"{clip(name)} is no pipeline's name; allowed: a lower-case letter, "
             "then lower-case letters, digits and _, 50 characters at most"
         )
+    if name.startswith("penstock_"):
+        raise ValueError(f"{clip(name)} begins with penstock_, kept for Penstock's own DAGs; allowed: any other name")
     return name
 
 

@@ -148,12 +148,14 @@ def test_a_range_beyond_the_end_fails(read: Read, account: Account) -> None:
         read(source_of(account), Range(0, 12, 15))
 
 
-def test_a_topic_that_is_gone_fails(read: Read, account: Account) -> None:
+def test_a_topic_that_is_gone_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError, match="gone"):
         read(Source({"bootstrap.servers": account.bootstrap}, "gone", "read_committed"), Range(0, 0, 5))
 
 
-def test_a_partition_that_is_not_there_fails(read: Read, account: Account) -> None:
+def test_a_partition_that_is_not_there_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError):
         read(source_of(account), Range(7, 0, 5))
 

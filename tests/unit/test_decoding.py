@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -73,6 +73,21 @@ def decode_one(type_: str, value: bytes | None, *, required: bool = False, unit:
         ("numeric(5,2)", '"-Infinity"', "out_of_range"),
         ("numeric(5,2)", "[]", "wrong_type"),
         ("numeric(38,0)", "1" * 39, "out_of_range"),
+        # Arrow by itself would make other numbers of these: widened by their scale, they overflow.
+        ("numeric(38,10)", "4223255280880804142834597167325", "out_of_range"),
+        ("numeric(38,10)", "35337424910931792818546590234.1760190", "out_of_range"),
+        ("numeric(38,10)", "1234567890123456789012345678.9", Decimal("1234567890123456789012345678.9")),
+        # Arrow by itself would make both of these 0: more digits than its decimal holds.
+        (
+            "numeric(5,0)",
+            "99953850525366757106559135807296.04609700106098730000802186800772088507819068520932210960856",
+            "out_of_range",
+        ),
+        (
+            "numeric(20,10)",
+            "90202023449774706179960672582858519033579741966.3480030009657002107325420196424704856960000113083",
+            "out_of_range",
+        ),
         ("numeric(76,10)", "0.1234567891", Decimal("0.1234567891")),
         ("text", '"a\\u0000b"', "nul_byte"),
         ("text", '"\\ud800"', "bad_json"),
@@ -233,6 +248,22 @@ def test_the_fate_of_a_value_does_not_depend_on_its_neighbours(type_: str, value
     alone = [decoder.decode(batch_of([record])).rows for record in records]
     assert together.column("c").to_pylist() == [value for rows in alone for value in rows.column("c").to_pylist()]
     assert len(together) + len(decoder.decode(batch_of(records)).poison) == len(records)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    number=st.from_regex(r"\A-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45}0{0,40})?\Z"),
+    precision=st.integers(1, 76),
+    scale=st.integers(0, 76),
+)
+def test_a_decimal_is_exact_or_out_of_range_whatever_its_digits(number: str, precision: int, scale: int) -> None:
+    scale = min(scale, precision)
+    exact = Decimal(number)
+    with localcontext() as context:
+        context.prec = 300
+        fits = abs(exact) < Decimal(10) ** (precision - scale) and exact * 10**scale % 1 == 0
+    found = decode_one(f"numeric({precision},{scale})", f'{{"c": {number}}}'.encode())
+    assert found == (exact if fits else "out_of_range")
 
 
 @pytest.mark.parametrize(

@@ -342,3 +342,7 @@ def test_whatever_is_declared_is_a_pipeline_or_a_validation_error(changes: dict[
         Pipeline.model_validate({**MINIMAL, **changes})
     except ValidationError as error:
         assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - either way is right
+
+
+def test_a_name_that_a_dag_of_penstock_has_is_refused() -> None:
+    assert "kept for Penstock's own DAGs" in mistakes(name="penstock_settle")["name"]

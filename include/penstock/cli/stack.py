@@ -81,6 +81,8 @@ def _show(addresses: Addresses) -> None:
     for name, value in asdict(addresses).items():
         # The password stays in its file: screens are shared and scrolled back.
         output.tell(f"{name:8}{_hide_password(str(value or 'not running'))}")
+    if addresses.airflow:
+        output.tell(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
     output.tell(f"`penstock stack status --dir {addresses.dir} --json` prints the database's whole URI.")
 
 
