@@ -130,6 +130,14 @@ def run(connection: Connection, statement: str, /, **values: object) -> psycopg.
     return cursor.execute(read_statements("ledger")[statement], values)
 
 
+def run_for_row(connection: Connection, statement: str, /, **values: object) -> dict[str, Any]:
+    """Run a named statement that always gives a row; none is a defect, and stops."""
+    row = run(connection, statement, **values).fetchone()
+    if row is None:
+        raise PenstockError(f"the ledger's statement {statement} gave no row.", next_step="report this defect.")
+    return row
+
+
 def read_load(connection: Connection, load_id: int) -> Load:
     """Read a load with its plan."""
     row = run(connection, "read_load", load_id=load_id).fetchone()

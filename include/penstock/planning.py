@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, IdentityError, LogLostError
 from penstock.kafka import TopicLog, find_offsets_at, read_log
-from penstock.ledger import Connection, Load, open_ledger, run
+from penstock.ledger import Connection, Load, open_ledger, run, run_for_row
 from penstock.pipeline import Pipeline
 from penstock.plan import find_faults, open_positions, plan_ranges
 
@@ -72,9 +72,7 @@ def _register(connection: Connection, pipeline: Pipeline) -> int:
         target=str(pipeline.target),
         declaration=Jsonb(pipeline.model_dump(mode="json")),
     )
-    row = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
-    assert row is not None  # registered above, in this transaction  # noqa: S101
-    return int(row["pipeline_id"])
+    return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
 
 
 def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
@@ -139,14 +137,14 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, log: TopicLog) -> int:
     row = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
     if row is None:
-        opened = run(
+        opened = run_for_row(
             connection,
             "open_generation",
             pipeline_id=pipeline_id,
             cluster_id=log.cluster_id,
             topic_id=log.topic_id,
-        ).fetchone()
-        return int(opened["generation_id"]) if opened else 0
+        )
+        return int(opened["generation_id"])
     refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
     return int(row["generation_id"])
 
@@ -230,7 +228,7 @@ def _write(
     run_id: str,
     ranges: Sequence[Range],
 ) -> Load:
-    row = run(
+    row = run_for_row(
         connection,
         "create_load",
         pipeline_id=pipeline_id,
@@ -238,8 +236,8 @@ def _write(
         kind="live",
         run_id=run_id,
         declaration=Jsonb(pipeline.model_dump(mode="json")),
-    ).fetchone()
-    load_id = int(row["load_id"]) if row else 0
+    )
+    load_id = int(row["load_id"])
     for range_ in ranges:
         run(
             connection,
