@@ -1,7 +1,7 @@
 # What a person types. `make demo` and `make test` need Python 3.11, Java 17 and Maven; all else is installed, pinned, here.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo down bench
+.PHONY: help setup check lint unit test demo down bench
 .DELETE_ON_ERROR:
 
 SHELL := /bin/bash
@@ -17,9 +17,14 @@ help:  ## these targets
 setup: .venv/.installed .jars/.checked .jars/spark.jsa  ## install what is pinned; instant when nothing changed
 
 check: .venv/.installed  ## lint, types and the tests that need no services, in under a minute
+	@$(MAKE) --no-print-directory -j2 lint unit
+
+lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+unit:
 	@$(BIN)/pytest -q -m "not services"
 
 test: check .jars/.checked .jars/spark.jsa  ## everything

@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fix_airflow import CANARY
+from loading_process import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,15 +187,17 @@ def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_lo
     topic = make_topic(2)
     produce(kafka, topic, list(range(500)))
     declare(airflow, "killed", topic, alerts="alerts")
-    run = airflow.trigger("killed")
+    # Nothing can be written down as staged, so that each driver is caught in the middle of its work.
+    with locked(airflow.loads, "lock table penstock.stage_task in share mode"):
+        run = airflow.trigger("killed")
+        airflow.wait(lambda: find_driver(airflow), 90, "the first driver runs")
+        airflow.fail("killed", run, "stage")  # as a person does who stops it
+        airflow.wait(lambda: not find_driver(airflow), 60, "the driver has ended with its task")
+        assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
 
-    airflow.wait(lambda: find_driver(airflow), 90, "the first driver runs")
-    airflow.fail("killed", run, "stage")  # as a person does who stops it
-    airflow.wait(lambda: not find_driver(airflow), 60, "the driver has ended with its task")
-    assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
-
-    airflow.clear("killed", run, "stage")
-    airflow.wait(lambda: find_driver(airflow), 90, "the second driver runs").kill()
+        airflow.clear("killed", run, "stage")
+        airflow.wait(lambda: find_driver(airflow), 90, "the second driver runs").kill()
+        airflow.wait(lambda: not find_driver(airflow), 60, "the killed driver is gone")
 
     assert airflow.await_end("killed", run, 240) == "success"
     assert airflow.tries("killed", run) == {"plan": 1, "stage": 3, "validate": 1, "publish": 1}

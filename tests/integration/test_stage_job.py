@@ -262,6 +262,7 @@ def test_the_environment_of_the_driver_picks_this_python_first(db: str, account:
     assert environment["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
 
 
+@pytest.mark.services
 def test_the_archive_of_classes_is_made_and_one_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     make_archive(archive)
