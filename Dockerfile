@@ -42,6 +42,8 @@ RUN uv pip install -q --no-cache --python .venv/bin/python --no-build-isolation 
 COPY --from=jars /build/jars/spark .jars/spark
 COPY spark_jobs spark_jobs
 COPY dags dags
+# Drivers start in half the time with an archive of the classes that they load.
+RUN python -m penstock.warming
 
 USER penstock
 CMD ["penstock", "--help"]

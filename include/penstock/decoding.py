@@ -12,8 +12,9 @@ import msgspec
 import pyarrow as pa
 
 from penstock import timestamps
-from penstock.columns import ColumnType
+from penstock.columns import ColumnType, parse_type
 from penstock.conversion import make_conversion
+from penstock.index_room import make_index_rooms
 from penstock.reading.contract import Batch
 from penstock.shapes import make_layers
 from penstock.unfit import Unfit, describe_mistake
@@ -47,6 +48,7 @@ class Layout:
     fields: tuple[Field, ...]
     value: Literal["json", "text", "bytes"] = "json"
     key: Literal["text", "bytes"] | None = None
+    indexes: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def layout_of(pipeline: Pipeline) -> Layout:
     fields = tuple(
         Field(column.name, column.type, column.path, column.required, column.unit) for column in pipeline.columns
     )
-    return Layout(fields, pipeline.value, pipeline.key)
+    return Layout(fields, pipeline.value, pipeline.key, pipeline.indexes)
 
 
 class Decoder:
@@ -95,6 +97,10 @@ class Decoder:
         self.layers = make_layers(layout.fields, [conversion.field for conversion in self.conversions])
         self.readers = self._choose_readers()
         self.schema = pa.schema(list(self._describe_columns()))
+        types = {field.name: field.type for field in layout.fields}
+        if layout.key is not None:
+            types["_key"] = parse_type("text" if layout.key == "text" else "bytea")
+        self.index_rooms = make_index_rooms(layout.indexes, types)
 
     def _choose_readers(self) -> list[Callable[[Any], Any]]:
         """What a value goes through before it is taken apart; each of them refuses null with a TypeError."""
@@ -162,6 +168,10 @@ class Decoder:
         columns.append(_convert_timestamps(batch.timestamps, unfit))
         if self.layout.key is not None:
             columns.append(self._convert_keys(batch, unfit))
+        named = dict(zip(self.schema.names, columns, strict=True))
+        for room in self.index_rooms:
+            for index, reason in room.find_unfit(named):
+                unfit.setdefault(index, reason)
         return columns
 
     def _build_declared(self, read: list[list[Any]], unfit: dict[int, Unfit]) -> list[pa.Array]:

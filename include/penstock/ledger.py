@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
@@ -91,7 +92,7 @@ def connect(uri: str) -> Connection:
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
-            options=SESSION,
+            options=" ".join(filter(None, (conninfo_to_dict(uri).get("options"), SESSION))),
         )
     except psycopg.OperationalError as error:
         raise PenstockError(

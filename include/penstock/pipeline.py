@@ -23,7 +23,7 @@ from pydantic import (
 from penstock.columns import ColumnType
 from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
 from penstock.declaration.parts import STRICT, Check, Column, Target, TargetField
-from penstock.declaration.reading import read_each_file, read_file
+from penstock.declaration.reading import read_each_file, read_file, tell_mistake
 from penstock.declaration.relations import column_names, find_mistakes, unfold
 from penstock.declaration.schedules import check_schedule
 from penstock.declaration.words import clip
@@ -135,9 +135,11 @@ class Pipeline(BaseModel):
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=1500)] = Field(
         description="a mapping of column names to {type, path, required, unit}, in the order of the table"
     )
-    target: TargetField = Field(description="the table to load: schema.table")
+    target: TargetField = Field(description="the table to load, by this pipeline alone: schema.table")
     mode: Literal["append"] = Field(default="append", description="how rows come in: append")
-    indexes: tuple[Index, ...] = Field(default=(), description="a list of indexes, each a list of column names")
+    indexes: tuple[Index, ...] = Field(
+        default=(), description="a list of indexes, each a list of column names; texts of over 2,600 bytes fit into none"
+    )
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
     )
@@ -210,7 +212,15 @@ def read_pipeline(path: Path) -> Pipeline:
 
 def read_each(folder: Path) -> dict[Path, Pipeline | DeclarationError]:
     """Read every declaration of a folder; a broken one comes as its error and leaves the others be."""
-    return read_each_file(folder, Pipeline)
+    read = read_each_file(folder, Pipeline)
+    loaded_by: dict[str, Path] = {}
+    for path, each in read.items():
+        if isinstance(each, Pipeline):
+            first = loaded_by.setdefault(str(each.target), path)
+            if first != path:
+                what = f"{each.target} is the target of {first} too; allowed: one pipeline a target"
+                read[path] = DeclarationError(tell_mistake(path, ("target",), what))
+    return read
 
 
 def read_pipelines(folder: Path) -> dict[str, Pipeline]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from penstock import ledger
-from penstock.errors import FencedError, HeldError, IdentityError, LogLostError
+from penstock.errors import FencedError, HeldError, IdentityError, LogLostError, WrongUseError
 from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Load, open_ledger, run, run_for_row
 from penstock.pipeline import Pipeline
@@ -64,14 +65,22 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
 
 
 def _register(connection: Connection, pipeline: Pipeline) -> int:
-    run(
-        connection,
-        "register_pipeline",
-        name=pipeline.name,
-        topic=pipeline.topic,
-        target=str(pipeline.target),
-        declaration=Jsonb(pipeline.model_dump(mode="json")),
-    )
+    try:
+        run(
+            connection,
+            "register_pipeline",
+            name=pipeline.name,
+            topic=pipeline.topic,
+            target=str(pipeline.target),
+            declaration=Jsonb(pipeline.model_dump(mode="json")),
+        )
+    except psycopg.errors.UniqueViolation:
+        raise WrongUseError(
+            f"another pipeline of this database loads the target {pipeline.target}; nothing is loaded.",
+            pipeline=pipeline.name,
+            next_step="declare another target, or go on under the other pipeline's name (penstock.pipeline tells it): "
+            "what it has loaded, it knows under that name only.",
+        ) from None
     return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,12 +11,14 @@ import psycopg
 
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
-from penstock.ledger import Connection, Load, open_ledger, run
+from penstock.ledger import Connection, Load, explain, open_ledger, run
 from penstock.target import attach_attempt_table, sweep_attempt_tables
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from penstock.ranges import Range
+
+log = logging.getLogger(__name__)
 
 LOOK_UP_SECONDS = 60
 
@@ -30,8 +34,7 @@ class Published:
 
 def publish_load(uri: str, load_id: int) -> Published:
     """Publish a validated load; one that is published already stays as it is."""
-    connection = open_ledger(uri)
-    with connection:
+    with closing(open_ledger(uri)) as connection:
         committing = False
         try:
             load = publish_in(connection, load_id)
@@ -42,9 +45,17 @@ def publish_load(uri: str, load_id: int) -> Published:
                 raise _refused(load_id, error) from None
             return _look_up(uri, load_id, committing, error)
         published = Published(load, _tell(load), by_this_call=True) if load.state == "validated" else _found(load)
-        # The rows are published; that an old attempt's table stays a while longer must not look like a failure.
-        sweep_attempt_tables(connection)
+        sweep_old_attempts(connection)
     return published
+
+
+def sweep_old_attempts(connection: Connection) -> None:
+    """Drop old attempts' tables after a COMMIT. That one of them stays for a while must not look like a failure."""
+    try:
+        sweep_attempt_tables(connection)
+        connection.commit()
+    except psycopg.Error as error:
+        log.warning("tables of old attempts are left for a later load to drop: %s", explain(error))
 
 
 def publish_in(connection: Connection, load_id: int) -> Load:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from penstock import ledger
 from penstock.errors import FencedError, WrongUseError
 from penstock.ledger import Connection, Load, connect, run
-from penstock.publish import Published, publish_load
+from penstock.publish import Published, publish_load, sweep_old_attempts
 from penstock.statements import read_statements
-from penstock.target import sweep_attempt_tables
 
 if TYPE_CHECKING:
     from typing import Never
@@ -40,8 +39,7 @@ def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
     with connect(db_uri) as connection:
         load = discard_in(connection, load_id, who, why)
         connection.commit()
-        # The load is given up; a table that a zombie still holds is swept with a later load.
-        sweep_attempt_tables(connection)
+        sweep_old_attempts(connection)
     return load
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import secrets
 from contextlib import closing
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.columns import parse_type
 from penstock.decoding import Decoder, Field, Layout
+from penstock.index_room import make_index_rooms
 from penstock.quarantining import make_quarantine
 from penstock.reading.contract import Batch
 
@@ -168,6 +170,31 @@ def test_epoch_numbers_are_rows_or_poison(copy: Copy, type_: str) -> None:
     values: list[bytes | None] = [wrap(text) for text in EDGES if text[0] in "-0123456789"]
     landed, decoded = copy(type_, values, UNITS[type_])
     assert len(landed) + len(decoded.poison) == len(values)
+
+
+WIDEST = {
+    "bigint": "-1",
+    "boolean": "true",
+    "numeric(76,38)": f"{'9' * 38}.{'9' * 38}",
+    "timestamptz": "'2026-01-01T00:00:00Z'",
+    "uuid": "gen_random_uuid()",
+}
+
+
+@pytest.mark.parametrize("others", [[], sorted(WIDEST), ["boolean"] * 29, ["numeric(76,38)"] * 29])
+def test_an_index_takes_whatever_the_rule_says_that_it_takes(db: str, others: list[str]) -> None:
+    types = {"a": "text", **{f"o{place}": type_ for place, type_ in enumerate(others)}, "b": "bytea", "c": "char(9)"}
+    [room] = make_index_rooms([list(types)], {name: parse_type(type_) for name, type_ in types.items()})
+    text = secrets.token_hex(1000)[: room.room // 2]  # random: compression would make it shorter
+    fixed = "".join(f", {WIDEST[type_]}" for type_ in others)
+    with psycopg.connect(db) as connection:
+        connection.execute(f"create table t ({', '.join(f'{name} {type_}' for name, type_ in types.items())})".encode())
+        connection.execute(f"create index on t ({', '.join(types)})".encode())
+        insert = f"insert into t values (%s{fixed}, %s, '')".encode()
+        connection.execute(insert, [text, secrets.token_bytes(room.room - len(text) - 9)])
+        connection.commit()
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+            connection.execute(insert, [text, secrets.token_bytes(3000)])
 
 
 def test_decoded_types_are_the_ones_that_copy_takes() -> None:

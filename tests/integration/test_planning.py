@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from declaring import declare
 from fix_kafka import MakeTopic, await_partitions, create_topic
-from penstock.errors import FencedError, HeldError, IdentityError, KafkaError, LogLostError
+from penstock.errors import FencedError, HeldError, IdentityError, KafkaError, LogLostError, WrongUseError
 from penstock.ledger import open_ledger, read_load
 from penstock.planning import plan_load
 from penstock.ranges import Range
@@ -237,6 +237,17 @@ def test_a_missing_topic_is_told_and_nothing_is_written(db: str, kafka: Broker) 
         plan_load(db, settings(kafka), declare("no_such_topic"), "run")
 
     assert rows(db, "select * from penstock.pipeline") == []
+
+
+def test_a_target_that_another_pipeline_loads_is_refused(db: str, kafka: Broker, make_topic: MakeTopic) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    account.send_orders(5)
+    plan_load(db, settings(kafka), declare(account.topic), "run")
+
+    with pytest.raises(WrongUseError, match=r"another pipeline of this database loads the target analytics\.orders"):
+        plan_load(db, settings(kafka), declare(account.topic, name="returns", target="analytics.orders"), "run")
+
+    assert rows(db, "select name from penstock.pipeline") == [("orders",)]
 
 
 def test_a_held_load_stops_the_next_run_until_the_declaration_changes(

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from declaring import declare
 from loading_process import await_blocked, await_true
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
-from penstock.ledger import open_ledger
-from penstock.publish import publish_load
-from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+from penstock.ledger import connect, open_ledger
+from penstock.publish import publish_in, publish_load
+from penstock.ranges import Range
 from proxy import Proxy
+from staging_loads import stage_rows
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
@@ -30,51 +30,11 @@ def rows(db: str, query: str) -> list[Any]:
 
 def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: str = "live") -> int:
     """A load of partition 0 with a row for each offset, all steps but publish done."""
-    pipeline = pipeline or declare("topic", indexes=[["id"]])
+    declared = pipeline or declare("topic", indexes=[["id"]])
+    load_id = stage_rows(db, [Range(0, start, until)], pipeline=declared, kind=kind)
     with open_ledger(db) as connection:
-        load_id = insert_load(connection, pipeline, start, until, kind)
-        load = ledger.read_load(connection, load_id)
-        ensure_target(connection, pipeline)
-        attempt = ledger.begin_attempt(connection, load)
-        create_attempt_table(connection, load, attempt)
-        connection.execute(
-            sql.SQL(
-                "insert into {} (id, _load_id, _partition, _offset) select o, {}, 0, o from generate_series({}, {}) o"
-            ).format(attempt_table(load_id, attempt), load_id, start, until - 1)
-        )
-        key_attempt_table(connection, load, attempt)
-        connection.execute(
-            "insert into penstock.stage_task values (%s, %s, 0, 0, %s, %s, %s, 0, 0)",
-            [load_id, attempt, start, until, until - start],
-        )
-        ledger.finish_staging(connection, load, attempt)
         ledger.pass_checks(connection, ledger.read_load(connection, load_id))
     return load_id
-
-
-def insert_load(connection: ledger.Connection, pipeline: Pipeline, start: int, until: int, kind: str) -> int:
-    from psycopg.types.json import Jsonb
-
-    declaration = Jsonb(pipeline.model_dump(mode="json"))
-    ledger.run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
-               declaration=declaration)  # fmt: skip
-    row = ledger.run(connection, "lock_pipeline", name=pipeline.name).fetchone()
-    assert row
-    pipeline_id = row["pipeline_id"]
-    generation = ledger.run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
-    if generation is None:
-        generation = ledger.run(
-            connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t"
-        ).fetchone()
-        assert generation
-        ledger.run(connection, "open_position", generation_id=generation["generation_id"], partition=0,
-                   position=start, origin=start)  # fmt: skip
-    made = ledger.run(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation["generation_id"],
-                      kind=kind, run_id=f"{kind} {start} {until}", declaration=declaration).fetchone()  # fmt: skip
-    assert made
-    ledger.run(connection, "create_load_range", load_id=made["load_id"], partition=0, from_offset=start,
-               until_offset=until)  # fmt: skip
-    return int(made["load_id"])
 
 
 def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together(db: str) -> None:
@@ -166,8 +126,6 @@ def test_readers_neither_wait_for_a_publish_nor_see_half_of_it(db: str) -> None:
     with psycopg.connect(db) as reader, psycopg.connect(db) as publisher:
         reader.execute("set lock_timeout = '1s'")
         reader.execute("select count(*) from analytics.orders").fetchone()  # an open transaction holds its lock
-        from penstock.publish import publish_in
-
         publish_in(publisher, second)
         assert reader.execute("select count(*) from analytics.orders").fetchone() == (100,)
         publisher.commit()
@@ -178,8 +136,6 @@ def test_publish_reads_no_row_of_the_load(db: str) -> None:
     """Attaching must not scan the table: the CHECK of the attempt's table implies the bounds of the partition."""
     load_id = validated_load(db, 0, 1000)
     with psycopg.connect(db) as connection:
-        from penstock.publish import publish_in
-
         connection.execute("set client_min_messages = debug1")
         told: list[str] = []
         connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
@@ -216,6 +172,31 @@ def test_tables_of_old_attempts_are_dropped_after_publish(db: str) -> None:
     publish_load(db, load_id)
 
     assert rows(db, "select c.relname from pg_class c where relnamespace = 'penstock_stage'::regnamespace") == []
+
+
+def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_published_load_a_failure(
+    db: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    load_id = validated_load(db, 0, 100)
+    with psycopg.connect(db) as connection:
+        connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")
+        connection.execute(
+            "create function public.die() returns event_trigger language plpgsql as"
+            " $$begin perform pg_terminate_backend(pg_backend_pid()); end$$;"
+            "create event trigger die on sql_drop execute function public.die()"
+        )
+
+    published = publish_load(db, load_id)
+
+    assert published.by_this_call
+    assert rows(db, "select state from penstock.loads") == [("published",)]
+    assert "tables of old attempts are left" in caplog.text
+
+
+def test_options_in_a_persons_own_uri_are_kept_beside_those_of_penstock(db: str) -> None:
+    with connect(psycopg.conninfo.make_conninfo(db, options="-c search_path=analytics")) as connection:
+        assert connection.execute("show search_path").fetchone() == ("analytics",)
+        assert connection.execute("show lock_timeout").fetchone() == ("1min",)
 
 
 WAIT_AT_COMMIT = (

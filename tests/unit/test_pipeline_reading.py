@@ -75,6 +75,16 @@ def test_every_mistake_of_a_file_is_told_at_once_in_the_order_of_its_lines(tmp_p
     assert all("; allowed: " in line for line in told)
 
 
+def test_two_pipelines_cannot_share_a_target_and_the_first_stays(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(GOOD)
+    (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
+    first, second = read_each(tmp_path).values()
+    assert isinstance(first, Pipeline)
+    assert str(second).replace(f"{tmp_path}/", "") == (
+        "returns.yaml:6: target: analytics.orders is the target of orders.yaml too; allowed: one pipeline a target"
+    )
+
+
 BROKEN = [
     ("", "orders.yaml:1: no YAML: the file is empty"),
     ("# nothing\n", "orders.yaml:1: no YAML: the file is empty"),

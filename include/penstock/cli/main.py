@@ -2,19 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
-import psycopg
 import typer
 
 from penstock.cli import output, tables
+from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
-from penstock.errors import PenstockError, WrongUseError
-from penstock.ledger import explain
+from penstock.errors import WrongUseError
 from penstock.pipeline import Pipeline, read_pipelines
 from penstock.settings import PIPELINES, Settings, read_settings
 
@@ -33,17 +30,6 @@ Names = Annotated[list[str] | None, typer.Argument(help="Pipelines; all if none 
 LoadId = Annotated[int, typer.Argument(help="The load's number.")]
 Why = Annotated[str, typer.Option(help="The reason; it is kept with your name.")]
 Who = Annotated[str | None, typer.Option(help="Who decides; you, if not given.")]
-
-
-@contextmanager
-def stopping(*, as_json: bool) -> Iterator[None]:
-    """Turn what Penstock and PostgreSQL raise into a message and an exit code."""
-    try:
-        yield
-    except PenstockError as error:
-        output.stop(error, as_json=as_json)
-    except psycopg.Error as error:
-        output.stop(explain(error), as_json=as_json)
 
 
 def _settings() -> Settings:

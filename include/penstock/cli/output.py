@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import psycopg
 import typer
 from rich.console import Console
 
 from penstock.errors import FencedError, HeldError, LogLostError, OutcomeUnknownError, PenstockError, WrongUseError
+from penstock.ledger import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 people = Console(stderr=True, highlight=False, soft_wrap=True)
 result = Console(highlight=False, soft_wrap=True)
@@ -34,6 +37,17 @@ def tell(words: str) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """Print the one JSON document of a command."""
     sys.stdout.write(json.dumps(document, default=str) + "\n")
+
+
+@contextmanager
+def stopping(*, as_json: bool) -> Iterator[None]:
+    """Turn what Penstock and PostgreSQL raise into a message and an exit code."""
+    try:
+        yield
+    except PenstockError as error:
+        stop(error, as_json=as_json)
+    except psycopg.Error as error:
+        stop(explain(error), as_json=as_json)
 
 
 def stop(error: PenstockError, *, as_json: bool) -> NoReturn:

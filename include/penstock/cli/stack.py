@@ -23,14 +23,13 @@ DEFAULT_FOLDER = Path(".penstock")
 
 @contextmanager
 def stopping(*, as_json: bool) -> Iterator[None]:
-    """Turn what the stack raises into one line and an exit code."""
-    try:
-        yield
-    except PenstockError as error:
-        output.stop(error, as_json=as_json)
-    except OSError as error:
-        told = PenstockError(f"{error.strerror}: {error.filename}.", next_step="name a --dir that you may write to.")
-        output.stop(told, as_json=as_json)
+    """Turn what the stack raises into one line and an exit code; a folder that cannot be written to is named."""
+    with output.stopping(as_json=as_json):
+        try:
+            yield
+        except OSError as error:
+            told = f"{error.strerror}: {error.filename}."
+            raise PenstockError(told, next_step="name a --dir that you may write to.") from None
 
 
 @app.command()

@@ -91,6 +91,11 @@ def _as_written(document: Document, place: Place) -> Place:
     return place
 
 
+def tell_mistake(path: Path, place: Place, what: str) -> str:
+    """Tell one more mistake of a file that was read before, with the line of its place."""
+    return _tell(path, place, _read_document(path).line(place), what)
+
+
 def _tell(path: Path, place: Place, line: int, what: str) -> str:
     where = "".join(
         f"[{step}]" if isinstance(step, int) else f".{step}" if re.fullmatch(r"[\w-]+", step) else f".{clip(step)}"

@@ -101,7 +101,11 @@ def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
-    unordered = [column.get("name") for _, column in _columns(written) if (t := _type(column)) and t.family == "json"]
+    documents = {
+        column.get("name"): type_.family
+        for _, column in _columns(written)
+        if (type_ := _type(column)) and type_.family in ("json", "jsonb")
+    }
     indexes = [(at, _list(index)) for at, index in enumerate(_list(written.get("indexes")))]
     for at, index in indexes:
         if index and index in [earlier for before, earlier in indexes if before < at]:
@@ -111,8 +115,9 @@ def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
                 yield Mistake(("indexes", at, place), f"{clip(name)} is twice in one index; allowed: each column once")
             if isinstance(name, str):
                 yield from _unknown(("indexes", at, place), name, names)
-            if name in unordered:
-                yield Mistake(("indexes", at, place), f"{clip(name)} is json, which has no order; allowed: jsonb")
+            if name in documents:
+                what = f"{clip(name)} is {documents[name]}, of any size; allowed: columns of other types"
+                yield Mistake(("indexes", at, place), what)
 
 
 def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Iterator[Mistake]:

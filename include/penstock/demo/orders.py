@@ -92,6 +92,8 @@ def _send_all(producer: Producer, topic: str, values: Sequence[bytes | None]) ->
             topic, value, key=str(number), on_delivery=lambda error, _: refused.append(str(error)) if error else None
         )
         producer.poll(0)
+        if number % 50_000 == 49_999:
+            producer.flush(60)  # its queue holds 100,000 records
     left = producer.flush(60)
     if left or refused:
         told = refused[0] if refused else "no answer in 60 s"

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from penstock.errors import PenstockError
+from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -135,11 +135,8 @@ def read_record(path: Path) -> Process | None:
 
 def await_condition(condition: Callable[[], bool], timeout: float, what: str) -> None:
     """Wait until the condition holds; say what was waited for when it does not in time."""
-    end = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > end:
-            raise PenstockError(f"waited {timeout:g} s in vain until {what}.", next_step="look into the logs.")
-        time.sleep(0.02)
+    if not wait_until(condition, seconds=timeout, every=0.02):
+        raise PenstockError(f"waited {timeout:g} s in vain until {what}.", next_step="look into the logs.")
 
 
 def await_start(process: Process, ready: Callable[[], bool], timeout: float, what: str, log: Path) -> None:
