@@ -138,7 +138,8 @@ class Pipeline(BaseModel):
     target: TargetField = Field(description="the table to load, by this pipeline alone: schema.table")
     mode: Literal["append"] = Field(default="append", description="how rows come in: append")
     indexes: tuple[Index, ...] = Field(
-        default=(), description="a list of indexes, each a list of column names; texts of over 2,600 bytes fit into none"
+        default=(),
+        description="a list of indexes, each a list of column names; texts of over 2,600 bytes fit into none",
     )
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"

@@ -267,16 +267,17 @@ scalars = st.one_of(
 
 @st.composite
 def declarations(draw: st.DrawFn) -> dict[str, Any]:
-    columns = draw(st.dictionaries(names, steps, min_size=1, max_size=6))
+    paths = draw(st.dictionaries(names, steps, min_size=1, max_size=6))
+    columns = {name: {"type": draw(types), "path": format_path(path), "required": draw(st.booleans())}
+               for name, path in paths.items()}  # fmt: skip
     known = st.sampled_from(list(columns))
+    ordered = [name for name, column in columns.items() if column["type"] not in ("json", "jsonb")]
+    index = st.lists(st.sampled_from(ordered), min_size=1, unique=True) if ordered else st.nothing()
     return {
         **MINIMAL,
         "start": draw(st.one_of(st.sampled_from(["earliest", "latest"]), moments.map(datetime.isoformat))),
-        "columns": {
-            name: {"type": draw(types), "path": format_path(path), "required": draw(st.booleans())}
-            for name, path in columns.items()
-        },
-        "indexes": draw(st.lists(st.lists(known, min_size=1, unique=True), unique_by=tuple, max_size=3)),
+        "columns": columns,
+        "indexes": draw(st.lists(index, unique_by=tuple, max_size=3)),
         "checks": [
             {"expect": BETWEEN, "column": column, "min_value": draw(scalars), "severity": draw(severities)}
             for column in draw(st.lists(known, max_size=3))
