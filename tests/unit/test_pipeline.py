@@ -272,7 +272,7 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
                for name, path in paths.items()}  # fmt: skip
     known = st.sampled_from(list(columns))
     ordered = [name for name, column in columns.items() if column["type"] not in ("json", "jsonb")]
-    index = st.lists(st.sampled_from(ordered), min_size=1, unique=True) if ordered else st.nothing()
+    index = st.lists(st.sampled_from(ordered or ["_offset"]), min_size=1, unique=True)
     return {
         **MINIMAL,
         "start": draw(st.one_of(st.sampled_from(["earliest", "latest"]), moments.map(datetime.isoformat))),

@@ -102,9 +102,11 @@ def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
     documents = {
-        column.get("name"): type_.family
+        name: type_.family
         for _, column in _columns(written)
-        if (type_ := _type(column)) and type_.family in ("json", "jsonb")
+        if isinstance(name := column.get("name"), str)
+        and (type_ := _type(column))
+        and type_.family in ("json", "jsonb")
     }
     indexes = [(at, _list(index)) for at, index in enumerate(_list(written.get("indexes")))]
     for at, index in indexes:
@@ -115,7 +117,7 @@ def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
                 yield Mistake(("indexes", at, place), f"{clip(name)} is twice in one index; allowed: each column once")
             if isinstance(name, str):
                 yield from _unknown(("indexes", at, place), name, names)
-            if name in documents:
+            if isinstance(name, str) and name in documents:
                 what = f"{clip(name)} is {documents[name]}, of any size; allowed: columns of other types"
                 yield Mistake(("indexes", at, place), what)
 
