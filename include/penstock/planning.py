@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, IdentityError, LogLostError, WrongUseError
 from penstock.kafka import TopicLog, find_offsets_at, read_log
-from penstock.ledger import Connection, Load, open_ledger, run, run_for_row
+from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
 from penstock.pipeline import Pipeline
 from penstock.plan import find_faults, open_positions, plan_ranges
 
@@ -41,7 +41,7 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
 
 def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
     """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
-    pipeline_id = _register(connection, pipeline)
+    pipeline_id = register_pipeline(connection, pipeline)
     again = _find_again(connection, pipeline_id, pipeline, run_id)
     if again is not None:
         return again
@@ -56,7 +56,7 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
     if not plan.ranges:
         return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.", ended_hold)
-    load = _write(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges)
+    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges)
     if fenced:
         run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
@@ -64,7 +64,8 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     return Planned(load, told, ended_hold)
 
 
-def _register(connection: Connection, pipeline: Pipeline) -> int:
+def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
+    """Bring the pipeline's row up to date with its declaration, and lock it until the transaction ends."""
     try:
         run(
             connection,
@@ -229,21 +230,25 @@ def describe_faults(pipeline: Pipeline, faults: Sequence[Fault]) -> LogLostError
     )
 
 
-def _write(
+def write_load(
     connection: Connection,
     pipeline_id: int,
     generation_id: int,
     pipeline: Pipeline,
     run_id: str,
     ranges: Sequence[Range],
+    kind: Kind = "live",
+    backfill_id: int | None = None,
 ) -> Load:
+    """Write the immutable plan of a load."""
     row = run_for_row(
         connection,
         "create_load",
         pipeline_id=pipeline_id,
         generation_id=generation_id,
-        kind="live",
+        kind=kind,
         run_id=run_id,
+        backfill_id=backfill_id,
         declaration=Jsonb(pipeline.model_dump(mode="json")),
     )
     load_id = int(row["load_id"])

@@ -2,7 +2,7 @@
 -- One load with its pipeline and the identity of the log it was planned on.
 select l.load_id, l.pipeline_id, p.name as pipeline, l.generation_id, l.kind, l.state, l.attempt, l.run_id,
        l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.superseded_by, g.cluster_id, g.topic_id,
-       l.application_id
+       l.application_id, l.backfill_id
 from penstock.load l
 join penstock.pipeline p using (pipeline_id)
 join penstock.generation g on g.generation_id = l.generation_id
@@ -74,8 +74,8 @@ where generation_id = %(generation_id)s and partition = %(partition)s and positi
 
 -- name: create_load
 -- An immutable plan.
-insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration)
-values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s) returning load_id
+insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, backfill_id)
+values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s, %(backfill_id)s) returning load_id
 
 -- name: create_load_range
 -- One range of the plan.
