@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from declaring import declare
-from loading_process import await_blocked, await_true
 from fix_loads import stage_rows
+from loading_process import await_blocked, await_true
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.ledger import connect, open_ledger

@@ -107,8 +107,8 @@ def choose_gaps(known: Known) -> Choice:
 def spans_of_time(starts: Mapping[int, int], ends: Mapping[int, int], known: Known) -> list[Span]:
     """The spans between two times, below the positions.
 
-    A partition without a record from the start of the time on has none: nothing else of it is loaded instead. One without
-    a record from the end of the time on is loaded up to its position.
+    A partition without a record from the start of the time on has none, and nothing else of it is loaded instead. One
+    without a record from the end of the time on is loaded up to its position.
     """
     found = []
     for partition, position in sorted(known.positions.items()):

@@ -89,11 +89,22 @@ def read_load_ids(connection: Connection, backfill_id: int) -> dict[int, str]:
     return {int(row["load_id"]): str(row["state"]) for row in rows}
 
 
+def describe_draft(drafted: Draft) -> list[str]:
+    """Say what would be loaded, line by line."""
+    time = "no load before it tells how long" if drafted.seconds is None else f"about {drafted.seconds:.0f} s"
+    summed = f"{len(drafted.loads)} loads, at most {drafted.offsets:,} records, {time}"
+    return [
+        *(f"would load {range_}" for range_ in drafted.choice.ranges),
+        *(f"would replace {held.range}, which load {held.load} brought" for held in drafted.choice.replaced),
+        *(f"the log no longer holds {gone}" for gone in drafted.choice.gone),
+        f"{drafted.pipeline}: {summed if drafted.loads else 'nothing to load'}; nothing was written.",
+    ]
+
+
 def describe_nothing(drafted: Draft) -> str:
     """Say why there is nothing to load."""
-    if drafted.choice.gone:
-        return "nothing to load: the log no longer holds " + "; ".join(map(str, drafted.choice.gone)) + "."
-    return "nothing to load."
+    gone = "; ".join(map(str, drafted.choice.gone))
+    return f"nothing to load: the log no longer holds {gone}." if gone else "nothing to load."
 
 
 def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) -> Backfill:

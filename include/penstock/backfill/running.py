@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.backfill.planning import query, read_load_ids
 from penstock.errors import PenstockError, WrongUseError
-from penstock.ledger import open_ledger, read_load
+from penstock.ledger import OPEN_STATES, open_ledger, read_load
 from penstock.loading import finish_load
 from penstock.planning import write_load
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
     from penstock.settings import Settings
-
-ENDED = ("failed", "discarded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,16 @@ class Progress:
 
 
 def run_backfill(
-    settings: Settings, backfill_id: int, parallel: int, tell: Callable[[str], None], spark_log: TextIO
+    settings: Settings,
+    pipeline: Pipeline,
+    backfill_id: int,
+    parallel: int,
+    tell: Callable[[str], None],
+    spark_log: TextIO,
 ) -> Progress:
     """Bring all loads of a backfill to their end. One that fails stops no other; the first failure is raised last."""
     with open_ledger(settings.db) as connection:
-        load_ids = renew_loads(connection, backfill_id)
+        load_ids = renew_loads(connection, pipeline, backfill_id)
     failures: list[PenstockError] = []
     with ThreadPoolExecutor(parallel) as pool:
         running = [pool.submit(finish_load, settings, load_id, tell, spark_log) for load_id in load_ids]
@@ -66,32 +70,33 @@ def run_backfill(
     return read_progress(settings.db, backfill_id)
 
 
-def renew_loads(connection: Connection, backfill_id: int) -> list[int]:
-    """The loads of a backfill that are not published; those that ended without it are planned anew."""
+def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:
+    """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
     backfill = query(connection, "read_backfill", backfill_id=backfill_id).fetchone()
-    if backfill is None:
-        raise WrongUseError(f"there is no backfill {backfill_id}.", next_step="penstock.backfills lists them.")
-    run_named = backfill["run_id"]
+    if backfill is None or backfill["pipeline"] != pipeline.name:
+        raise WrongUseError(
+            f"there is no backfill {backfill_id} of {pipeline.name}.", next_step="penstock.backfills lists them."
+        )
     return [
-        _plan_anew(connection, load_id, f"{run_named}/{load_id}") if state in ENDED else load_id
+        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/{load_id}") if state == "failed" else load_id
         for load_id, state in read_load_ids(connection, backfill_id).items()
-        if state in (*ENDED, "planned", "staging", "staged", "validated", "held")
+        if state in ("failed", *OPEN_STATES)
     ]
 
 
-def _plan_anew(connection: Connection, load_id: int, run_id: str) -> int:
+def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
     load = read_load(connection, load_id)
     anew = write_load(
         connection,
         load.pipeline_id,
         load.generation_id,
-        load.declaration,
+        pipeline,
         run_id,
         load.ranges,
         kind=load.kind,
         backfill_id=load.backfill_id,
     )
-    query(connection, "plan_anew", load_id=load_id, state=load.state, successor=anew.load_id)
+    query(connection, "plan_anew", load_id=load_id, successor=anew.load_id)
     return anew.load_id
 
 

@@ -46,9 +46,9 @@ where l.pipeline_id = %(pipeline_id)s and l.published_at is not null
 order by l.load_id desc limit 20
 
 -- name: plan_anew
--- A load that ended without being published gives way to another over the same ranges.
+-- A load that failed for good gives way to another over the same ranges.
 update penstock.load set state = 'superseded', superseded_by = %(successor)s, ended_at = now()
-where load_id = %(load_id)s and state = %(state)s
+where load_id = %(load_id)s and state = 'failed'
 
 -- name: read_progress
 -- How far a backfill has come.

@@ -145,13 +145,6 @@ where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s
 update penstock.load set state = 'published', published_at = now(), ended_at = now()
 where load_id = %(load_id)s and state = 'validated' and attempt = %(attempt)s
 
--- name: cover_ranges
--- Coverage of a published load: the exclusion constraint refuses any offset that is covered already.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id)
-select l.pipeline_id, l.generation_id, r.partition, int8range(r.from_offset, r.until_offset), l.load_id
-from penstock.load l join penstock.load_range r using (load_id)
-where l.load_id = %(load_id)s
-
 -- name: forget_checks
 -- The results of an earlier run of the same checks on the same attempt.
 delete from penstock.check_result where load_id = %(load_id)s and attempt = %(attempt)s
