@@ -3,14 +3,12 @@
 It warns of deprecations of its own while it is imported. They say nothing about Penstock, and would end a process that
 takes warnings for errors.
 
-Its import takes seconds. A quarter of them is saved: it does without PySpark where there is none, and here it checks
-tables in PostgreSQL only; and the many objects that it makes are never garbage.
+Its import takes seconds, a part of which the garbage collector spends on objects that live as long as the process.
 """
 
 from __future__ import annotations
 
 import gc
-import sys
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,25 +18,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _importing_quickly() -> Iterator[None]:
-    before = sys.modules.get("pyspark")
+def _importing() -> Iterator[None]:
     collecting = gc.isenabled()
+    gc.disable()
     try:
-        gc.disable()
-        if before is None:
-            sys.modules["pyspark"] = None  # type: ignore[assignment]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        if before is None:
-            del sys.modules["pyspark"]
         gc.freeze()
         if collecting:
             gc.enable()
 
 
-with _importing_quickly():
+with _importing():
     import great_expectations
     from great_expectations.execution_engine import SqlAlchemyExecutionEngine
     from great_expectations.expectations.expectation import BatchExpectation
