@@ -91,12 +91,28 @@ def test_a_copy_that_lags_is_a_warning_and_a_last_copy_is_wrong(of: dict[int, Co
     assert judge_all_copies(topic(of=of))["in-sync replicas"].level == level
 
 
+@pytest.mark.parametrize(
+    ("replicas", "least", "level"), [(3, 2, "ok"), (4, 3, "ok"), (3, 3, "wrong"), (2, 3, "wrong"), (1, 1, "wrong")]
+)
+def test_as_many_copies_needed_as_there_are_is_wrong(replicas: int, least: int, level: str) -> None:
+    found = judge_all_copies(topic({"min.insync.replicas": str(least)}, of={0: Copies(replicas, replicas)}))
+
+    assert found["replication.factor > min.insync.replicas"].level == level
+
+
 def test_too_few_brokers_for_three_copies_are_told_before_the_command() -> None:
     found = next(judge_copies(topic(of={0: Copies(1, 1)}), 1, COMMANDS))
 
     assert (found.setting, found.found, found.level) == ("replication.factor", "1", "wrong")
     assert found.change.startswith("add brokers until there are 3 (there are 1)")
     assert "kafka-reassign-partitions.sh --bootstrap-server broker:9092" in found.change
+
+
+@pytest.mark.parametrize(("replicas", "first"), [(1, True), (2, True), (3, False)])
+def test_min_insync_replicas_is_not_to_be_raised_before_there_are_copies(replicas: int, first: bool) -> None:
+    found = judge_all_copies(topic({"min.insync.replicas": "1"}, of={0: Copies(replicas, replicas)}))
+
+    assert found["min.insync.replicas"].change.startswith("raise the replication factor first") == first
 
 
 @given(st.sets(st.sampled_from(sorted(SAFE))))

@@ -24,7 +24,7 @@ def judge_copies(topic: Topic, brokers: int, commands: Commands) -> Iterator[Fin
     if least is None:
         yield miss("topic", "min.insync.replicas", f"{ENOUGH_IN_SYNC} or more, below the replication factor")
         return
-    yield judge_least_in_sync(int(least), commands)
+    yield judge_least_in_sync(int(least), copies, commands)
     yield judge_distance(int(least), copies, commands)
 
 
@@ -48,12 +48,13 @@ def judge_replication(copies: Mapping[int, Copies], brokers: int, commands: Comm
 def judge_in_sync(copies: Mapping[int, Copies], commands: Commands) -> Finding:
     """A copy that lags saves nothing that it has not got yet."""
     lagging = {number: each for number, each in copies.items() if each.in_sync < each.replicas}
-    in_danger = any(each.in_sync < ENOUGH_IN_SYNC for each in lagging.values())
+    fewest = min((each.in_sync for each in lagging.values()), default=0)
+    in_danger = fewest < ENOUGH_IN_SYNC
     told = "one broker more, and records are lost" if in_danger else "a broker is down or slow"
     return compare(
         "topic",
         "in-sync replicas",
-        f"lacking in {name_partitions(lagging)}" if lagging else "all",
+        f"only {fewest} in sync at worst, in {name_partitions(lagging)}" if lagging else "all",
         "all replicas of all partitions",
         fits=not lagging,
         otherwise="wrong" if in_danger else "warning",
@@ -62,8 +63,10 @@ def judge_in_sync(copies: Mapping[int, Copies], commands: Commands) -> Finding:
     )
 
 
-def judge_least_in_sync(least: int, commands: Commands) -> Finding:
+def judge_least_in_sync(least: int, copies: int, commands: Commands) -> Finding:
     """With one, a producer is told that its records are safe when a single broker has them."""
+    # With too few copies the command alone would have every producer refused.
+    copies_first = "raise the replication factor first; then "
     return compare(
         "topic",
         "min.insync.replicas",
@@ -71,7 +74,8 @@ def judge_least_in_sync(least: int, commands: Commands) -> Finding:
         f"{ENOUGH_IN_SYNC} or more",
         fits=least >= ENOUGH_IN_SYNC,
         told="records that one broker alone has got are acknowledged, and are lost with it",
-        change=commands.set_topic("min.insync.replicas", ENOUGH_IN_SYNC),
+        change=(copies_first if copies < ENOUGH_COPIES else "")
+        + commands.set_topic("min.insync.replicas", ENOUGH_IN_SYNC),
     )
 
 

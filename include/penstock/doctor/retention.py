@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.doctor.commands import Commands
-    from penstock.doctor.facts import Level
 
 INTERVALS = 4
 # A load that is held, or that fails for a reason of its own, waits for a person: over a weekend, too.
@@ -91,29 +90,26 @@ def judge_time(retention: Retention | None, need: Need, commands: Commands) -> F
         return miss("topic", name, wanted)
     if retention.time is None:
         return Finding("topic", name, "no limit", wanted, "ok")
-    found = write_duration(retention.time)
-    told = f"{need.told}: from one load to the next there must never pass more than {found}"
-    if need.interval is not None:
-        intervals = retention.time / need.interval
-        found = f"{found}: {intervals:.4g} intervals"
-        told = "a load that fails, or is held, may cost records: they are deleted before the next one"
+    if need.interval is None:
+        return _judge_without_schedule(retention.time, wanted, need, commands)
     return compare(
         "topic",
         name,
-        found,
+        f"{write_duration(retention.time)}: {retention.time / need.interval:.4g} intervals",
         wanted,
-        fits=need.interval is not None and retention.time >= need.time,
-        otherwise=_grade(retention.time, need),
-        told=told,
-        change=commands.set_topic(name, max(need.time, retention.time) // MILLISECOND)
-        if retention.time < need.time
-        else f"{commands.set_topic(name, -1)}, or a schedule",
+        fits=retention.time >= need.time,
+        # Less than two intervals: one load that fails is enough.
+        otherwise="wrong" if retention.time < 2 * need.interval else "warning",
+        told="a load that fails, or is held, may cost records: they are deleted before the next one",
+        change=commands.set_topic(name, need.time // MILLISECOND),
     )
 
 
-def _grade(time: timedelta, need: Need) -> Level:
-    """Less than two intervals: one load that fails is enough."""
-    return "wrong" if need.interval is not None and time < 2 * need.interval else "warning"
+def _judge_without_schedule(time: timedelta, wanted: str, need: Need, commands: Commands) -> Finding:
+    found = write_duration(time)
+    told = f"{need.told}: from one load to the next there must never pass more than {found}"
+    change = f"{commands.set_topic('retention.ms', -1)}, or declare a schedule whose intervals are known"
+    return Finding("topic", "retention.ms", found, wanted, "warning", told, change)
 
 
 def judge_size(retention: Retention | None, need: Need, growth: float | None, commands: Commands) -> Finding:
