@@ -100,6 +100,13 @@ def test_as_many_copies_needed_as_there_are_is_wrong(replicas: int, least: int, 
     assert found["replication.factor > min.insync.replicas"].level == level
 
 
+def test_the_partition_with_the_fewest_copies_decides_and_is_named() -> None:
+    found = judge_all_copies(topic(of={0: Copies(3, 3), 1: Copies(1, 1)}))["replication.factor"]
+
+    assert (found.found, found.level) == ("1 to 3", "wrong")
+    assert found.told.startswith("partitions 1:")
+
+
 def test_too_few_brokers_for_three_copies_are_told_before_the_command() -> None:
     found = next(judge_copies(topic(of={0: Copies(1, 1)}), 1, COMMANDS))
 
