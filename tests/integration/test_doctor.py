@@ -11,12 +11,16 @@ import psycopg
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
+    ResourcePatternType,
     ResourceType,
 )
 from typer.testing import CliRunner
@@ -118,7 +122,7 @@ def test_one_copy_is_wrong_and_unlimited_retention_is_ok_on_the_embedded_broker(
     told = {finding["setting"]: (finding["level"], finding["found"]) for finding in pipeline["findings"]}
     assert told["replication.factor"] == ("wrong", "1")
     assert told["min.insync.replicas"] == ("wrong", "1")
-    assert told["replication.factor > min.insync.replicas"] == ("wrong", "1 and 1")
+    assert told["replicas > min.insync.replicas"] == ("wrong", "1 and 1")
     assert {setting for setting, (level, _) in told.items() if level == "ok"} == {
         "in-sync replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes",
         "message.timestamp.type", "auto.create.topics.enable", "topic id", "positions", "partitions", "headroom",
@@ -300,6 +304,65 @@ def test_added_partitions_are_said_and_a_topic_created_again_is_wrong(
     assert examined["headroom"] == []
 
 
+def test_the_newest_topic_that_the_ledger_knows_counts(doctor: Doctor, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    write_declaration(doctor.folder, topic)
+    doctor.plan(topic)
+    with psycopg.connect(doctor.db) as connection:
+        connection.execute(
+            "insert into penstock.generation (pipeline_id, cluster_id, topic_id)"
+            " select pipeline_id, cluster_id, 'newer' from penstock.generation"
+        )
+
+    assert doctor.find("topic id")["wanted"] == "newer"
+    assert doctor.find("topic id")["level"] == "wrong"
+
+
+def test_brokers_settings_that_may_not_be_read_are_a_warning_and_a_topic_s_are_an_error(
+    db: str, tmp_path: Path
+) -> None:
+    broker = Broker(
+        tmp_path / "guarded",
+        *ports.choose(2),
+        settings={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+    try:
+        broker.start()
+        doctor = Doctor(db, broker.bootstrap, tmp_path)
+        create_topic(broker.bootstrap, "orders", 1)
+        write_declaration(tmp_path, "orders")
+        assert doctor.find("auto.create.topics.enable")["level"] == "ok"
+
+        forbid_configs(doctor.admin, ResourceType.BROKER, "kafka-cluster")
+        await_true(lambda: doctor.find("auto.create.topics.enable")["level"] == "warning", "the right is gone")
+        assert doctor.find("auto.create.topics.enable")["found"] is None
+        assert doctor.find("min.insync.replicas")["found"] == "1"
+
+        forbid_configs(doctor.admin, ResourceType.TOPIC, "orders")
+        await_true(lambda: "error" in doctor.document()[1], "the right on the topic is gone")
+        code, document = doctor.document()
+        assert code == 1
+        assert "asked for the configuration of topic orders (the right DescribeConfigs)" in document["error"]
+    finally:
+        broker.kill()
+
+
+def forbid_configs(admin: AdminClient, kind: ResourceType, name: str) -> None:
+    """Allow everything on a resource but to describe its configuration."""
+    rules = [
+        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
+        for operation, permission in (
+            (AclOperation.ALL, AclPermissionType.ALLOW),
+            (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY),
+        )
+    ]
+    for done in admin.create_acls(rules).values():
+        done.result(30)
+
+
 def test_a_broker_that_creates_topics_and_a_copy_that_lags_are_found_in_a_cluster_of_three(
     db: str, tmp_path: Path
 ) -> None:
@@ -387,4 +450,4 @@ def test_people_get_tables_with_what_to_change_and_partitions_that_are_done_with
     assert code == 1
     assert f"--entity-name {topic} --add-config min.insync.replicas=2" in told
     assert "nothing waits in 3 of 4 partitions" in told
-    assert "can lose records" in complaint
+    assert "records can be lost" in complaint

@@ -87,7 +87,9 @@ def test_every_preset_that_has_times_has_an_interval() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "written"),
-    [(0, "0 s"), (90, "90 s"), (150, "2.5 min"), (3600, "60 min"), (7200, "2 h"), (86400, "24 h"), (604800, "7 d")],
+    [(0, "0 s"), (90, "90 s"), (150, "2.5 min"), (3600, "1 h"), (86400, "1 d"), (129600, "36 h"), (604800, "7 d")],
 )
-def test_durations_are_written_in_the_largest_unit_that_leaves_two_or_more(seconds: int, written: str) -> None:
+def test_durations_are_written_in_the_largest_unit_that_divides_them_or_goes_in_twice(
+    seconds: int, written: str
+) -> None:
     assert write_duration(timedelta(seconds=seconds)) == written

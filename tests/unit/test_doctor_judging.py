@@ -97,7 +97,7 @@ def test_a_copy_that_lags_is_a_warning_and_a_last_copy_is_wrong(of: dict[int, Co
 def test_as_many_copies_needed_as_there_are_is_wrong(replicas: int, least: int, level: str) -> None:
     found = judge_all_copies(topic({"min.insync.replicas": str(least)}, of={0: Copies(replicas, replicas)}))
 
-    assert found["replication.factor > min.insync.replicas"].level == level
+    assert found["replicas > min.insync.replicas"].level == level
 
 
 def test_the_partition_with_the_fewest_copies_decides_and_is_named() -> None:
@@ -234,7 +234,7 @@ def test_a_size_says_what_a_record_may_take_at_the_present_rate() -> None:
     found = judge_size(retention, find_need("@hourly"), 1000.0, COMMANDS)
 
     assert found.level == "warning"
-    assert "at 1000 offsets an hour" in found.told
+    assert "at 1,000 offsets an hour" in found.told
     assert "lasts 3 d only if a record takes up to 100 bytes" in found.told
     assert "cannot be read" in judge_size(retention, find_need("@hourly"), None, COMMANDS).told
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from penstock.cli.output import people, result
 
@@ -25,7 +25,7 @@ def doctor_document(found: Sequence[Diagnosis]) -> dict[str, Any]:
 
 
 def print_doctor(found: Sequence[Diagnosis]) -> None:
-    """What `doctor` prints: all findings in a table, what to do about some of them in words, then the headroom."""
+    """What `doctor` prints: all findings in a table, what to do about those that do not fit, and the headroom."""
     if not found:
         people.print("no pipelines are declared.")
     for diagnosis in found:
@@ -36,7 +36,8 @@ def print_doctor(found: Sequence[Diagnosis]) -> None:
 
 
 def _print_findings(diagnosis: Diagnosis) -> None:
-    table = Table("of", "setting", "", "found", "wanted", box=None, pad_edge=False)
+    setting = Column("setting", no_wrap=True)
+    table = Table("of", setting, Column("", no_wrap=True), "found", "wanted", box=None, pad_edge=False)
     for finding in diagnosis.findings:
         word = f"[{COLOURS[finding.level]}]{finding.level}[/]"
         told = (finding.found or "cannot be read", finding.wanted)

@@ -148,7 +148,7 @@ def doctor(names: Names = None, *, json: Json = False) -> None:
             print_doctor(found)
         wrong = sum(finding.level == "wrong" for diagnosis in found for finding in diagnosis.findings)
         if wrong:
-            output.tell(f"{wrong} settings can lose records; change what is listed.")
+            output.tell(f"{wrong} findings are wrong: records can be lost. Change what is listed.")
             raise typer.Exit(1)
 
 

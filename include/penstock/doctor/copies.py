@@ -84,7 +84,7 @@ def judge_distance(least: int, copies: int, commands: Commands) -> Finding:
     room = copies > ENOUGH_IN_SYNC
     return compare(
         "topic",
-        "replication.factor > min.insync.replicas",
+        "replicas > min.insync.replicas",
         f"{copies} and {least}",
         "the first greater than the second",
         fits=copies > least,

@@ -36,8 +36,13 @@ def _matches(day: date, days: frozenset[int], months: frozenset[int], weekdays: 
 
 
 def write_duration(duration: timedelta) -> str:
-    """Write a duration in the largest unit that leaves a number of two or more, such as 36 h or 7 d."""
+    """Write a duration in the largest unit that divides it or goes into it twice, such as 1 h, 36 h or 7 d."""
     for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
-        if duration >= 2 * unit:
-            return f"{duration / unit:.4g} {name}"
-    return f"{duration.total_seconds():.4g} s"
+        if duration >= 2 * unit or duration == unit:
+            return f"{write_number(duration / unit)} {name}"
+    return f"{write_number(duration.total_seconds())} s"
+
+
+def write_number(number: float) -> str:
+    """Write a number for people: three digits are enough, and never an exponent for a great one."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
 PRODUCERS = (
     ("acks", "all", "else records are acknowledged that a single broker has got, or none"),
-    ("enable.idempotence", "true", "else a retry may write twice, or in another order"),
-    ("max.in.flight.requests.per.connection", "5", "more than 5 go without idempotence only"),
+    (
+        "enable.idempotence",
+        "true",
+        "else a retry may write twice, or in another order; max.in.flight.requests.per.connection is up to 5 with it",
+    ),
     ("retries", "2147483647", "else a broker that is away for a while costs records; delivery.timeout.ms is the limit"),
 )
 

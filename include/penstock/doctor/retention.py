@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock.doctor.facts import Finding, compare, miss
-from penstock.doctor.intervals import HOUR, find_longest_interval, write_duration
+from penstock.doctor.intervals import HOUR, find_longest_interval, write_duration, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def find_need(schedule: str | None) -> Need:
         by_hand = "loads are started by hand" if schedule in (None, "@once") else f"the intervals of {schedule} vary"
         return Need(None, PATIENCE, by_hand)
     if INTERVALS * interval < PATIENCE:
-        return Need(interval, PATIENCE, f"a load that waits for a person, whatever the schedule {schedule}")
+        return Need(interval, PATIENCE, f"{write_duration(PATIENCE)}, for a load that waits for a person")
     return Need(interval, INTERVALS * interval, f"{INTERVALS} intervals of {schedule}")
 
 
@@ -85,7 +85,7 @@ def judge_cleanup(config: Mapping[str, str], commands: Commands) -> Finding:
 
 def judge_time(retention: Retention | None, need: Need, commands: Commands) -> Finding:
     """Records must outlive some loads that fail, and the time a person needs."""
-    name, wanted = "retention.ms", f"-1, or {write_duration(need.time)} at least: {need.told}"
+    name, wanted = "retention.ms", f"-1, or at least {write_duration(need.time)}"
     if retention is None:
         return miss("topic", name, wanted)
     if retention.time is None:
@@ -95,12 +95,12 @@ def judge_time(retention: Retention | None, need: Need, commands: Commands) -> F
     return compare(
         "topic",
         name,
-        f"{write_duration(retention.time)}: {retention.time / need.interval:.4g} intervals",
+        f"{write_duration(retention.time)}: {write_number(retention.time / need.interval)} intervals",
         wanted,
         fits=retention.time >= need.time,
         # Less than two intervals: one load that fails is enough.
         otherwise="wrong" if retention.time < 2 * need.interval else "warning",
-        told="a load that fails, or is held, may cost records: they are deleted before the next one",
+        told=f"a load that fails, or is held, may cost records; needed: {need.told}",
         change=commands.set_topic(name, need.time // MILLISECOND),
     )
 
@@ -119,10 +119,11 @@ def judge_size(retention: Retention | None, need: Need, growth: float | None, co
         return miss("topic", name, wanted)
     told = "the size of the log cannot be read by this client, so nobody knows how long this lasts"
     if retention.size is not None and growth:
-        average = retention.size / (growth * (need.time / HOUR))
+        average = write_number(retention.size / (growth * (need.time / HOUR)))
         told = (
-            f"at {growth:.4g} offsets an hour in its fastest partition it lasts {write_duration(need.time)} only if a "
-            f"record takes up to {average:.4g} bytes of the disk, batches and compression included"
+            f"at {write_number(growth)} offsets an hour, as in the fastest partition, it lasts "
+            f"{write_duration(need.time)} only if a record takes up to {average} bytes of the disk, "
+            "batches and compression included"
         )
     return compare(
         "topic",
