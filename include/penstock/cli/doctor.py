@@ -36,8 +36,9 @@ def print_doctor(found: Sequence[Diagnosis]) -> None:
 
 
 def _print_findings(diagnosis: Diagnosis) -> None:
-    setting = Column("setting", no_wrap=True)
-    table = Table("of", setting, Column("", no_wrap=True), "found", "wanted", box=None, pad_edge=False)
+    whole = [Column(name, no_wrap=True) for name in ("of", "setting", "")]
+    folded = [Column(name, overflow="fold") for name in ("found", "wanted")]
+    table = Table(*whole, *folded, box=None, pad_edge=False)
     for finding in diagnosis.findings:
         word = f"[{COLOURS[finding.level]}]{finding.level}[/]"
         told = (finding.found or "cannot be read", finding.wanted)
