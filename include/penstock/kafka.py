@@ -49,13 +49,13 @@ def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> T
 def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> dict[str, TopicLog]:
     """Ask for several topics through one connection."""
     admin = connect(settings)
-    cluster_id = _answer(
+    cluster_id = await_answer(
         admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which cluster it is"
     ).cluster_id  # fmt: skip
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
     logs = {}
     for topic, isolation in topics.items():
-        description = _answer(described[topic], f"asked about topic {topic}")
+        description = await_answer(described[topic], f"asked about topic {topic}")
         partitions = [
             TopicPartition(topic, partition.id)
             for partition in sorted(description.partitions, key=lambda part: part.id)
@@ -106,13 +106,14 @@ def _list_offsets(
     )
     return {
         partition.partition: int(
-            _answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}").offset
+            await_answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}").offset
         )
         for partition, future in asked.items()
     }
 
 
-def _answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+    """Wait for an answer of the admin client; a KafkaError says what was asked."""
     try:
         return future.result(timeout=ANSWER_SECONDS + 5)
     except KafkaException as error:
