@@ -58,8 +58,16 @@ def read_told(lines: Sequence[str], exit_code: int) -> PenstockError:
             return _class_of(told["name"])(told["text"])
     classes = (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError))
     kind = next((kind for kind in classes if kind.exit_code == exit_code > 1), StageError)
+    if exit_code < 0:
+        return kind(
+            f"the Spark driver was killed by signal {-exit_code}.",
+            next_step="find out who killed it (a person, or the kernel for want of memory), then try again.",
+        )
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-    return kind(f"the Spark driver ended with exit code {exit_code}: {last}", next_step="look into the driver's log.")
+    return kind(
+        f"the Spark driver ended with exit code {exit_code}: {last}",
+        next_step="look into its log (in Airflow that of the task; on the command line run again with --verbose).",
+    )
 
 
 def _class_of(name: str) -> type[PenstockError]:

@@ -53,16 +53,19 @@ def set_aside(connection: Connection, load: Load) -> list[Range]:
 
 def bring_back(connection: Connection, load: Load) -> list[Range]:
     """Cover again what was set aside, unless another load has brought some of it meanwhile."""
-    try:
-        rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
-    except psycopg.errors.ExclusionViolation as error:
+    brought = run(connection, "find_brought_again", load_id=load.load_id).fetchall()
+    if brought:
+        named = (
+            f"{Range(row['partition'], row['from_offset'], row['until_offset'])} by load {row['load_id']}"
+            for row in brought
+        )
         raise FencedError(
-            f"some of its offsets have been loaded again meanwhile ({error.diag.message_detail}); it stays out.",
+            f"some of its offsets have been loaded again meanwhile: {', '.join(named)}. It stays out as a whole.",
             pipeline=load.pipeline,
             load=load.load_id,
-            ranges=load.ranges,
-            next_step="look at penstock.covered for the load that holds them; nothing is missing from the table.",
-        ) from None
+            next_step=f"`penstock backfill {load.pipeline} --gaps` loads the rest; or roll those loads back first.",
+        )
+    rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
     return sorted(Range(**row) for row in rows)
 
 

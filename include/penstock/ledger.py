@@ -144,7 +144,7 @@ def read_load(connection: Connection, load_id: int) -> Load:
     """Read a load with its plan."""
     row = run(connection, "read_load", load_id=load_id).fetchone()
     if row is None:
-        raise WrongUseError(f"there is no load {load_id}.", next_step="`penstock status` lists the newest loads.")
+        raise WrongUseError(f"there is no load {load_id}.", next_step="penstock.loads lists them.")
     ranges = run(connection, "read_load_ranges", load_id=load_id).fetchall()
     row["declaration"] = Pipeline.model_validate(row["declaration"])
     return Load(**row, ranges=tuple(Range(**found) for found in ranges))

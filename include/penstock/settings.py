@@ -32,7 +32,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         raise WrongUseError(
             f"{' and '.join(missing)} not set.",
             next_step="set PENSTOCK_DB to a PostgreSQL URI and PENSTOCK_KAFKA to bootstrap servers or the path of a "
-            "properties file; `penstock stack up` prints both for an embedded stack.",
+            "properties file; `penstock stack status --json` prints both of an embedded stack.",
         )
     return Settings(
         db=environment[DB],

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A range that a load holds, or is about to hold."""
+    """A range that a load holds, or is about to hold as a part of a backfill."""
 
     range: Range
     load: int
+    backfill: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The ranges to load, what replaces what, and what of the gaps the log no longer holds."""
+    """The ranges to load, what they replace, and what of the gaps is another backfill's or no longer in the log."""
 
     ranges: tuple[Range, ...]
     replaced: tuple[Held, ...] = ()
+    planned: tuple[Held, ...] = ()
     gone: tuple[Range, ...] = ()
 
 
@@ -80,7 +82,7 @@ def _refuse_twice(ranges: Sequence[Range]) -> Iterator[str]:
 
 def _refuse_held(ranges: Sequence[Range], known: Known, *, replace: bool) -> Iterator[str]:
     for held in find_overlaps(ranges, known.planned):
-        yield f"{held.range}: load {held.load} is about to load it; let it end, or discard it"
+        yield f"{held.range}: load {held.load} of backfill {held.backfill} is about to load it"
     if not replace:
         for held in find_overlaps(ranges, known.covered):
             yield f"{held.range}: load {held.load} has brought it; ask for all gaps, or to replace it"
@@ -88,7 +90,9 @@ def _refuse_held(ranges: Sequence[Range], known: Known, *, replace: bool) -> Ite
 
 def find_overlaps(ranges: Sequence[Range], held: Sequence[Held]) -> list[Held]:
     """What loads hold of these ranges."""
-    return [Held(part, each.load) for each in held for part in intersect_ranges(list(ranges), [each.range])]
+    return [
+        Held(part, each.load, each.backfill) for each in held for part in intersect_ranges(list(ranges), [each.range])
+    ]
 
 
 def choose_spans(spans: Sequence[Span], known: Known, *, replace: bool) -> Choice:
@@ -101,7 +105,8 @@ def choose_gaps(known: Known) -> Choice:
     """Choose what lies below the positions and is not in the table, as far as the log holds it and nobody loads it."""
     there = [Range(number, log.start, max(log.start, log.end)) for number, log in sorted(known.log.items())]
     free = subtract_ranges(list(known.gaps), [held.range for held in known.planned])
-    return Choice(tuple(intersect_ranges(free, there)), gone=tuple(subtract_ranges(free, there)))
+    planned = tuple(find_overlaps(known.gaps, known.planned))
+    return Choice(tuple(intersect_ranges(free, there)), planned=planned, gone=tuple(subtract_ranges(free, there)))
 
 
 def spans_of_time(starts: Mapping[int, int], ends: Mapping[int, int], known: Known) -> list[Span]:

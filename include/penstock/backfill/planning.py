@@ -18,7 +18,7 @@ from penstock.backfill.choosing import (
     spans_of_time,
 )
 from penstock.backfill.estimating import Past, estimate_seconds
-from penstock.errors import WrongUseError
+from penstock.errors import FencedError, WrongUseError
 from penstock.kafka import find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
 from penstock.planning import refuse_other_identity, register_pipeline, write_load
@@ -79,6 +79,7 @@ def plan_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, asked:
             return _find_again(connection, pipeline, int(found["backfill_id"]))
         drafted = _draft(connection, kafka, pipeline, pipeline_id, asked)
         if not drafted.loads:
+            _refuse_planned(pipeline, drafted)
             return Backfill(None, (), f"{pipeline.name}: {describe_nothing(drafted)}")
         return _write(connection, pipeline, pipeline_id, asked, run_id, drafted)
 
@@ -92,10 +93,12 @@ def read_load_ids(connection: Connection, backfill_id: int) -> dict[int, str]:
 def describe_draft(drafted: Draft) -> list[str]:
     """Say what would be loaded, line by line."""
     time = "no load before it tells how long" if drafted.seconds is None else f"about {drafted.seconds:.0f} s"
-    summed = f"{len(drafted.loads)} loads, at most {drafted.offsets:,} records, {time}"
+    loads = "1 load" if len(drafted.loads) == 1 else f"{len(drafted.loads)} loads"
+    summed = f"{loads}, at most {drafted.offsets:,} records, {time}"
     return [
         *(f"would load {range_}" for range_ in drafted.choice.ranges),
         *(f"would replace {held.range}, which load {held.load} brought" for held in drafted.choice.replaced),
+        *(f"another backfill is about to load {_describe_planned(held)}" for held in drafted.choice.planned),
         *(f"the log no longer holds {gone}" for gone in drafted.choice.gone),
         f"{drafted.pipeline}: {summed if drafted.loads else 'nothing to load'}; nothing was written.",
     ]
@@ -105,6 +108,29 @@ def describe_nothing(drafted: Draft) -> str:
     """Say why there is nothing to load."""
     gone = "; ".join(map(str, drafted.choice.gone))
     return f"nothing to load: the log no longer holds {gone}." if gone else "nothing to load."
+
+
+def _refuse_planned(pipeline: Pipeline, drafted: Draft) -> None:
+    """All that is left belongs to other backfills: if nobody runs them, they would keep it from being loaded."""
+    planned = drafted.choice.planned
+    if planned:
+        raise FencedError(
+            "unfinished backfills are about to load all that is left: " + "; ".join(map(_describe_planned, planned)),
+            pipeline=pipeline.name,
+            next_step=_how_to_resume(pipeline.name, planned),
+        )
+
+
+def _describe_planned(held: Held) -> str:
+    return f"{held.range} by load {held.load} of backfill {held.backfill}"
+
+
+def _how_to_resume(pipeline: str, planned: Sequence[Held]) -> str:
+    named = {held.backfill for held in planned}
+    ways = " and ".join(
+        f"`penstock backfill {pipeline} --resume {backfill}`" for backfill in sorted(filter(None, named))
+    )
+    return f"let them end; what nobody runs any more, {ways} finishes."
 
 
 def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) -> Backfill:
@@ -152,7 +178,8 @@ def _read_known(
 
 
 def _read_held(row: Mapping[str, Any]) -> Held:
-    return Held(Range(row["partition"], row["from_offset"], row["until_offset"]), row["load_id"])
+    range_ = Range(row["partition"], row["from_offset"], row["until_offset"])
+    return Held(range_, row["load_id"], row.get("backfill_id"))
 
 
 def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: TopicLog, known: Known) -> Choice:
@@ -168,7 +195,7 @@ def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: Top
         raise WrongUseError(
             f"refused, and nothing is started: {'; '.join(refusals)}.",
             pipeline=pipeline.name,
-            next_step="ask for other offsets; a dry run shows what would be loaded.",
+            next_step="ask for other offsets; `penstock.backfills` lists backfills that wait to be resumed.",
         )
     return choose_spans(spans, known, replace=asked.replace)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.backfill.planning import query, read_load_ids
-from penstock.errors import PenstockError, WrongUseError
+from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger import OPEN_STATES, open_ledger, read_load
 from penstock.loading import finish_load
 from penstock.planning import write_load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TextIO
 
     from penstock.ledger import Connection
@@ -51,8 +52,42 @@ def run_backfill(
     spark_log: TextIO,
 ) -> Progress:
     """Bring all loads of a backfill to their end. One that fails stops no other; the first failure is raised last."""
-    with open_ledger(settings.db) as connection:
-        load_ids = renew_loads(connection, pipeline, backfill_id)
+    with closing(open_ledger(settings.db)) as session:
+        session.autocommit = True
+        _lock(session, pipeline, backfill_id)
+        with open_ledger(settings.db) as connection:
+            load_ids = renew_loads(connection, pipeline, backfill_id)
+        failures = _run_loads(settings, backfill_id, load_ids, parallel, tell, spark_log)
+    progress = read_progress(settings.db, backfill_id)
+    if failures:
+        failures[0].next_step = (
+            f"mend the cause, then `penstock backfill {pipeline.name} --resume {backfill_id}`: {len(failures)} of "
+            f"{len(load_ids)} loads failed, and what is published stays."
+        )
+        raise failures[0]
+    if not load_ids:
+        tell(f"backfill {backfill_id} has ended: {progress}.")
+    return progress
+
+
+def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
+    row = query(session, "lock_backfill", backfill_id=backfill_id).fetchone()
+    if row is None or not row["locked"]:
+        raise FencedError(
+            f"another process runs backfill {backfill_id}.",
+            pipeline=pipeline.name,
+            next_step="let it end; penstock.backfills shows how far it has come.",
+        )
+
+
+def _run_loads(
+    settings: Settings,
+    backfill_id: int,
+    load_ids: Sequence[int],
+    parallel: int,
+    tell: Callable[[str], None],
+    spark_log: TextIO,
+) -> list[PenstockError]:
     failures: list[PenstockError] = []
     with ThreadPoolExecutor(parallel) as pool:
         running = [pool.submit(finish_load, settings, load_id, tell, spark_log) for load_id in load_ids]
@@ -65,9 +100,7 @@ def run_backfill(
                 failures.append(error)
             else:
                 raise error
-    if failures:
-        raise failures[0]
-    return read_progress(settings.db, backfill_id)
+    return failures
 
 
 def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:

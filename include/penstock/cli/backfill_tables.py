@@ -45,5 +45,9 @@ def _describe_draft(draft: Draft) -> dict[str, Any]:
         "ranges": [describe_range(range_) for range_ in draft.choice.ranges],
         "loads": [[describe_range(range_) for range_ in ranges] for ranges in draft.loads],
         "replaced": [{"load": held.load, **describe_range(held.range)} for held in draft.choice.replaced],
+        "planned": [
+            {"load": held.load, "backfill": held.backfill, **describe_range(held.range)}
+            for held in draft.choice.planned
+        ],
         "gone": [describe_range(range_) for range_ in draft.choice.gone],
     }

@@ -26,7 +26,7 @@ where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s or
 
 -- name: read_planned
 -- The ranges of unfinished backfills and replays: they are about to be covered.
-select r.partition, r.from_offset, r.until_offset, r.load_id
+select r.partition, r.from_offset, r.until_offset, r.load_id, l.backfill_id
 from penstock.load_range r join penstock.load l using (load_id)
 where l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s and l.kind <> 'live'
   and l.state in ('planned', 'staging', 'staged', 'validated', 'held') order by 1, 2
@@ -35,6 +35,10 @@ where l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s an
 -- What lies below the positions and is neither covered nor lost.
 select partition, from_offset, until_offset from penstock.gaps
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2
+
+-- name: lock_backfill
+-- For as long as the session lasts: one process runs a backfill. False if another does.
+select pg_try_advisory_lock(hashtextextended('penstock backfill ' || %(backfill_id)s, 0)) as locked
 
 -- name: read_past
 -- The newest published loads: how long so many offsets took.

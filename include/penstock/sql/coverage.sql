@@ -46,6 +46,15 @@ with taken as (delete from penstock.coverage where load_id = %(load_id)s
 insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes) select * from taken
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 
+-- name: find_brought_again
+-- What other loads have brought of the ranges of a load that was rolled back.
+select c.partition, lower(c.offsets * a.offsets) as from_offset, upper(c.offsets * a.offsets) as until_offset, c.load_id
+from penstock.aside a
+join penstock.load l using (load_id)
+join penstock.coverage c on c.pipeline_id = l.pipeline_id and c.generation_id = l.generation_id
+     and c.partition = a.partition and c.offsets && a.offsets
+where a.load_id = %(load_id)s order by 1, 2
+
 -- name: bring_back
 -- The coverage of a load whose rollback is undone.
 with kept as (delete from penstock.aside where load_id = %(load_id)s
