@@ -1,4 +1,4 @@
-"""A loader as people write it, to be started as a process and killed: read, insert, commit offsets, in this or that order.
+"""A loader as people write it, to be started and killed: read, insert, commit offsets, in this or that order.
 
     python plain_loader.py commit_first|insert_first <bootstrap servers> <topic>
 

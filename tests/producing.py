@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
+# Time-outs shorter than the way of a reply that is lost, as in configurations that were to be fast.
+HASTY: dict[str, int] = {
+    "request.timeout.ms": 300,
+    "socket.timeout.ms": 300,
+    "retry.backoff.ms": 50,
+    "reconnect.backoff.ms": 10,
+}
 Outcome = Literal["plain", "committed", "aborted", "open"]
 
 

@@ -21,8 +21,8 @@ class Proxy:
     """Forwards to one address.
 
     `cut()` resets the clients' side and leaves the server's side open; while `refusing`, new connections end at once;
-    between `hush()` and `speak()` connections are half open: they stay, and nothing comes through; each reply comes later
-    by `latency` seconds.
+    between `hush()` and `speak()` connections are half open: they stay, and nothing comes through; each reply comes
+    later by `latency` seconds.
     """
 
     def __init__(self, host: str, port: int, own_port: int = 0) -> None:

@@ -42,7 +42,7 @@ def read_visible(bootstrap: str, topic: str, expected: int | None = None) -> Ite
         assert reading.stdout
         assert reading.stderr
         told: list[str] = []
-        listener = threading.Thread(target=lambda stream: told.extend(stream), args=(reading.stderr,))
+        listener = threading.Thread(target=told.extend, args=(reading.stderr,))
         listener.start()
         lines = _read_lines(reading, reading.stdout, expected)
         listener.join()

@@ -92,7 +92,7 @@ def producing(account: Account, first: int) -> Iterator[None]:
             while not done.wait(0.02):
                 account.send_orders(100, first=number)
                 number += 100
-        except BaseException as error:  # noqa: BLE001 - it is raised below, in the test's own thread
+        except BaseException as error:  # the test's own thread raises it, below
             errors.append(error)
 
     thread = threading.Thread(target=produce)

@@ -1,4 +1,4 @@
-"""Killed between the rows and the offsets: whichever comes first, a plain loader loses or doubles; here they are one."""
+"""Killed between rows and offsets: whichever comes first, a plain loader loses or doubles; in Penstock they are one."""
 
 from __future__ import annotations
 

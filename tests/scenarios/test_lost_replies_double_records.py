@@ -12,12 +12,10 @@ from loading_here import MakeLoader
 from loading_process import query
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
-from producing import Account, Sent, order
+from producing import HASTY, Account, Sent, order
 from proving import find_faults
 from proxy import PRODUCE, KafkaProxy
 
-# Shorter than the way of a lost reply, as in a configuration that was to be "fast".
-HASTY = {"request.timeout.ms": 300, "socket.timeout.ms": 300, "retry.backoff.ms": 50, "reconnect.backoff.ms": 10}
 COPIES = """
 select _key, note, count(*), array_agg(_offset order by _offset) from analytics.orders
 group by _key, note having count(*) > 1 order by _key

@@ -9,11 +9,9 @@ from loading_here import MakeLoader
 from loading_process import query
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
-from producing import Account, Sent, order
+from producing import HASTY, Account, Sent, order
 from proving import find_faults
 from proxy import PRODUCE, KafkaProxy
-
-HASTY = {"request.timeout.ms": 300, "socket.timeout.ms": 300, "retry.backoff.ms": 50, "reconnect.backoff.ms": 10}
 
 
 def test_three_lost_replies_make_no_copy_if_the_producer_is_idempotent(
