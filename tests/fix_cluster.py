@@ -11,11 +11,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fix_kafka import put_behind
 from penstock.stack import ports
 from penstock.stack.broker import Broker, make_cluster
 from penstock.stack.processes import await_condition
-from proxy import KafkaProxy
+from proxy import KafkaProxy, put_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,12 +11,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from penstock.stack import ports
 from penstock.stack.broker import Broker
 from penstock.stack.processes import await_condition
-from proxy import KafkaProxy
+from proxy import KafkaProxy, put_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from proxy import Proxy
 
 _numbers = itertools.count(1)
 
@@ -56,17 +54,6 @@ def faulty_network(kafka: Broker, _kafka_proxy: KafkaProxy) -> Iterator[KafkaPro
     """The way to the session's broker for clients that shall meet faults: its address is their bootstrap server."""
     yield _kafka_proxy
     _kafka_proxy.heal()
-
-
-def put_behind(broker: Broker, proxy: Proxy) -> None:
-    """Give a broker a second listener; whoever asks it where the brokers are is told the proxy's address."""
-    own = f"PLAINTEXT://{broker.bootstrap}"
-    controller = f"CONTROLLER://{ports.LOOPBACK}:{broker.controller_port}"
-    broker.settings |= {
-        "listeners": f"{own},{controller},PROXIED://{ports.LOOPBACK}:{proxy.target[1]}",
-        "advertised.listeners": f"{own},PROXIED://{proxy.address}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
-    }
 
 
 @pytest.fixture

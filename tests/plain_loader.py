@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def load(order: str, bootstrap: str, topic: str, db: str) -> None:
+def load(db: str, order: str, bootstrap: str, topic: str) -> None:
     """Load what the group has not read yet."""
     # A member with a name of its own takes its place back after a crash, without waiting for its session to end.
-    consumer = open_consumer(bootstrap, "loaders", group_instance_id="loader-1", auto_offset_reset="earliest")
+    consumer = open_consumer(bootstrap, f"{topic} loaders", group_instance_id="1", auto_offset_reset="earliest")
     consumer.subscribe([topic])
     ids = read_ids(read_to_end(consumer))
     if order == "commit_first":
@@ -41,4 +41,4 @@ def insert(db: str, ids: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    load(*sys.argv[1:4], os.environ["PENSTOCK_DB"])
+    load(os.environ["PENSTOCK_DB"], *sys.argv[1:4])

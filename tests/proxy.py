@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from penstock.stack.broker import Broker
+
+LOOPBACK = "127.0.0.1"
 # What Kafka's protocol calls its requests.
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 
@@ -25,9 +28,9 @@ class Proxy:
     later by `latency` seconds.
     """
 
-    def __init__(self, host: str, port: int, own_port: int = 0) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self.target = (host, port)
-        self.listener = socket.create_server(("127.0.0.1", own_port))
+        self.listener = socket.create_server((LOOPBACK, 0))
         self.port: int = self.listener.getsockname()[1]
         self.pairs: list[tuple[socket.socket, socket.socket]] = []
         self.refusing = False
@@ -41,7 +44,7 @@ class Proxy:
     @property
     def address(self) -> str:
         """Where clients connect."""
-        return f"127.0.0.1:{self.port}"
+        return f"{LOOPBACK}:{self.port}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -123,8 +126,8 @@ class Proxy:
 class KafkaProxy(Proxy):
     """A proxy that tells Kafka's requests apart, and loses single ones of them, or the replies to them."""
 
-    def __init__(self, host: str, port: int, own_port: int = 0) -> None:
-        super().__init__(host, port, own_port)
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
         self.lost: Counter[int] = Counter()
         self._requests_to_lose: Counter[int] = Counter()
         self._replies_to_lose: Counter[int] = Counter()
@@ -162,6 +165,17 @@ class KafkaProxy(Proxy):
                 unanswered.add(correlation)  # before the request goes out: the reply may be fast
                 self.lost[kind] += 1
             yield frame
+
+
+def put_behind(broker: Broker, proxy: Proxy) -> None:
+    """Give a broker a second listener; whoever asks it where the brokers are is told the proxy's address."""
+    own = f"PLAINTEXT://{broker.bootstrap}"
+    controller = f"CONTROLLER://{LOOPBACK}:{broker.controller_port}"
+    broker.settings |= {
+        "listeners": f"{own},{controller},PROXIED://{LOOPBACK}:{proxy.target[1]}",
+        "advertised.listeners": f"{own},PROXIED://{proxy.address}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
+    }
 
 
 def _read_bytes(source: socket.socket) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer, TopicPartition
@@ -20,7 +21,7 @@ from proving import find_faults
 
 KEYS = [f"customer-{number}" for number in range(100)]
 NOON = 1_767_268_800_000  # of 1 January 2026
-VERSIONED = {"columns": COLUMNS | {"version": {"type": "integer", "path": "$.version"}}, "key": "text"}
+VERSIONED: dict[str, Any] = {"columns": COLUMNS | {"version": {"type": "integer", "path": "$.version"}}, "key": "text"}
 # Offsets order the versions of a key within each partition …
 INVERSIONS = """
 select count(*) from (
@@ -90,11 +91,11 @@ def test_added_partitions_break_the_order_of_the_keys_that_move_and_the_table_st
     stale = [key for key in KEYS if kept[key] != 4]
 
     assert {after[key] for key in moved} == {2, 3}
-    assert (len(moved), stale) == (MOVED_OF_100, moved)
+    assert (len(moved), stale) == (47, moved)
     assert query(db, INVERSIONS) == [(0,)]
     assert query(db, MOVED) == [(len(moved),)]
     assert query(db, NEWEST_BY_TIMESTAMP) == [(100,)]
-    assert query(db, NEWEST_BY_OFFSET) == [(NEWEST_AFTER_MOVE,)]
+    assert query(db, NEWEST_BY_OFFSET) == [(53,)]
     assert find_faults(db, account) == []
 
 
@@ -103,7 +104,7 @@ def test_two_clients_send_the_same_keys_to_other_partitions_unless_told_to_agree
     java = send_versions(account, [1], "murmur2_random")  # as Java's clients do
     default = send_versions(account, [2], "consistent_random")  # librdkafka's own default
 
-    assert sum(java[key] != default[key] for key in KEYS) == SPLIT_OF_100
+    assert sum(java[key] != default[key] for key in KEYS) == 81
 
 
 def test_offsets_are_the_order_within_a_partition_whatever_the_timestamps_say(
@@ -119,7 +120,3 @@ def test_offsets_are_the_order_within_a_partition_whatever_the_timestamps_say(
     assert all(earlier < later for earlier, later in pairwise(offsets))
     assert query(db, "select version from analytics.orders order by _offset desc limit 1") == [(3,)]
     assert query(db, "select version from analytics.orders order by _timestamp desc limit 1") == [(2,)]
-
-
-# Facts of the keys and of the partitioners' hashes.
-MOVED_OF_100, SPLIT_OF_100, NEWEST_AFTER_MOVE = 0, 0, 0
