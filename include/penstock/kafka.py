@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -29,6 +29,8 @@ class PartitionLog:
 
     start: int
     end: int
+    # Of the leader that told the end; two answers that differ in nothing else tell the same.
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
             cluster_id=cluster_id,
             topic=topic,
             topic_id=str(description.topic_id),
-            partitions={number: PartitionLog(starts[number], ends[number]) for number in ends},
+            partitions={
+                number: PartitionLog(starts[number].offset, end.offset, end.leader_epoch)
+                for number, end in ends.items()
+            },
         )
     return logs
 
@@ -77,7 +82,8 @@ def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, 
     spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     found = _list_offsets(connect(settings), partitions, spec, isolation)
     return {
-        number: found[number] if found[number] >= 0 else partition.end for number, partition in log.partitions.items()
+        number: int(found[number].offset) if found[number].offset >= 0 else partition.end
+        for number, partition in log.partitions.items()
     }
 
 
@@ -94,14 +100,12 @@ def connect(settings: Mapping[str, str]) -> AdminClient:
 
 def _list_offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
-) -> dict[int, int]:
+) -> dict[int, Any]:
     asked = admin.list_offsets(
         dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
     )
     return {
-        partition.partition: int(
-            _answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}").offset
-        )
+        partition.partition: _answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}")
         for partition, future in asked.items()
     }
 
