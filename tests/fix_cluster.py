@@ -43,8 +43,9 @@ class Cluster:
         """Create a topic whose partitions have these replicas, the preferred leader first."""
         topic = f"cluster_topic_{next(_numbers)}"
         named = {name.replace("_", "."): value for name, value in config.items()}
-        wanted = NewTopic(topic, replica_assignment=[list(nodes) for nodes in replicas], config=named)
-        self._admin().create_topics([wanted])[topic].result(timeout=30)
+        wanted = NewTopic(topic, len(replicas), replica_assignment=[list(nodes) for nodes in replicas], config=named)
+        admin = self._admin()  # must live until it has answered
+        admin.create_topics([wanted])[topic].result(timeout=30)
         for partition, nodes in enumerate(replicas):
             self.await_in_sync(topic, nodes, partition)
         return topic

@@ -1,4 +1,4 @@
-"""Logs whose leaders changed: only one that was cut is a fault. That one is in the scenarios: it takes three brokers."""
+"""Logs whose leaders changed: only one that was cut is a fault. The scenarios cut one, which takes three brokers."""
 
 from __future__ import annotations
 

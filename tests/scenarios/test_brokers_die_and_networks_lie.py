@@ -84,7 +84,7 @@ def test_with_two_of_three_brokers_gone_a_plain_job_ends_well_with_a_part_and_pe
 
     read = read_until_silence(cluster.brokers[1].bootstrap, account.topic, 3)
     began = time.monotonic()
-    with pytest.raises(KafkaError, match=r"asked for offsets of .* partition [12], did not answer") as stopped:
+    with pytest.raises(KafkaError, match="did not answer") as stopped:
         loader.plan()
     took = time.monotonic() - began
     assert "Next: check that the brokers run" in str(stopped.value)

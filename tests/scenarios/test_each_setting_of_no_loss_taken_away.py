@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -28,7 +28,13 @@ from proxy import PRODUCE, KafkaProxy
 ALL = {"acks": "all"}
 
 
-def produce(bootstrap: str, topic: str, numbers: range, settings: Mapping[str, Any]) -> tuple[list[int], list[str]]:
+def produce(
+    bootstrap: str,
+    topic: str,
+    numbers: range,
+    settings: Mapping[str, Any],
+    after_first: Callable[[], None] | None = None,
+) -> tuple[list[int], list[str]]:
     """Send orders one by one; the acknowledged ones come back, and the names of the others' errors."""
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
     producer.list_topics(topic, timeout=10)
@@ -45,15 +51,18 @@ def produce(bootstrap: str, topic: str, numbers: range, settings: Mapping[str, A
         producer.produce(
             topic, order(number), partition=0, on_delivery=lambda error, _, number=number: note(number, error)
         )
+        if after_first and number == numbers[0]:
+            assert producer.flush(30) == 0
+            after_first()
     assert producer.flush(30) == 0
     return acknowledged, errors
 
 
-def read_log(bootstrap: str, topic: str) -> list[int]:
-    """What the log holds, in its order."""
+def read_log(bootstrap: str, topic: str, offset: int = 0) -> list[int]:
+    """What the log holds from an offset on, in its order."""
     consumer = open_consumer(bootstrap, "log")
     with closing(consumer):
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer.assign([TopicPartition(topic, 0, offset)])
         return read_ids(read_to_end(consumer))
 
 
@@ -77,18 +86,20 @@ def test_without_retries_a_lost_request_is_a_lost_record_and_with_them_it_is_not
     assert read_log(kafka.bootstrap, topic) == [10]
 
 
-@pytest.mark.parametrize(("idempotent", "log"), [(False, [1, 2, 3, 4, 0]), (True, [0, 1, 2, 3, 4])])
+@pytest.mark.parametrize(("idempotent", "log"), [(False, [0, 2, 3, 4, 5, 1]), (True, [0, 1, 2, 3, 4, 5])])
 def test_without_idempotence_a_request_sent_again_overtakes_the_order_and_the_table_has_the_logs_order(
     idempotent: bool, log: list[int], db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy,
     make_loader: MakeLoader,
 ) -> None:  # fmt: skip
     topic = make_topic()
-    faulty_network.lose_requests(PRODUCE, 1)
     one_by_one = {"enable.idempotence": idempotent, "batch.num.messages": 1, "linger.ms": 0}
-    acknowledged, errors = produce(faulty_network.address, topic, range(5), HASTY | one_by_one)
+    acknowledged, errors = produce(
+        faulty_network.address, topic, range(6), HASTY | one_by_one,
+        after_first=lambda: faulty_network.lose_requests(PRODUCE, 1),
+    )  # fmt: skip
     loaded = make_loader(topic).run()
 
-    assert (sorted(acknowledged), errors) == ([0, 1, 2, 3, 4], [])
+    assert (sorted(acknowledged), errors) == ([0, 1, 2, 3, 4, 5], [])
     assert read_log(kafka.bootstrap, topic) == log
     assert loaded is not None
     assert [id_ for (id_,) in query(db, "select id from analytics.orders order by _offset")] == log
@@ -176,7 +187,13 @@ def test_one_copy_alone_loses_what_it_acknowledged_and_penstock_stops_with_the_e
     with pytest.raises(LogLostError, match="the position 150 is beyond the end of the log, 100") as cut:
         loaders[unclean].plan()
     assert cut.value.ranges == (Range(0, 100, 150),)
-    # … and a plain consumer goes on as if nothing were: it is sent to the end, or to the start.
+    # … and it has grown past it since: by its offsets, nothing shows any more.
+    produce(cluster.bootstrap, unclean, range(1000, 1060), ALL)
+    with pytest.raises(LogLostError, match="the log was cut at 100, below the position 150") as cut:
+        loaders[unclean].plan()
+    assert cut.value.ranges == (Range(0, 100, 150),)
+    # A plain consumer that had read to 150 goes on there: it never sees 50 of the 60 new records.
+    assert read_log(cluster.bootstrap, unclean, 150) == list(range(1050, 1060))
     # unclean.leader.election.enable=false: no leader until the one that has everything is back. Late, and nothing lost.
     assert cluster.find_leader(clean) == -1
     with pytest.raises(PenstockKafkaError, match="did not answer"):

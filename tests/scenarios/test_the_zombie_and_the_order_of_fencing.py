@@ -51,7 +51,9 @@ class ModelLoader:
                 "update model.loader set state = 'published' where number = %s and state = 'at work'", [self.number]
             )
             if ended.rowcount == 1:
-                self.connection.execute("insert into model.row select generate_series(%s::int, %s::int)", [start, until - 1])
+                self.connection.execute(
+                    "insert into model.row select generate_series(%s::int, %s::int)", [start, until - 1]
+                )
                 self.connection.execute("update model.position set at = %s", [until])
             return ended.rowcount == 1
 
