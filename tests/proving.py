@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 # One snapshot: what the table holds, what the ledger says it holds, and where positions and coverage stand.
 AGREEMENT = """
 select (select count(*) from {table}),
-       (select coalesce(sum(r.rows), 0) from penstock.ranges r join penstock.loads l using (load_id)
-        where l.state = 'published' and l.pipeline = %(pipeline)s),
+       (select coalesce(sum(rows), 0) from penstock.covered where pipeline = %(pipeline)s),
        (select coalesce(json_object_agg(partition, position order by partition), '{{}}') from penstock.positions
         where pipeline = %(pipeline)s and position > origin)::text,
        (select coalesce(json_object_agg(partition, until order by partition), '{{}}')
@@ -97,8 +96,8 @@ def _check_tiling(connection: psycopg.Connection[Any], pipeline: str) -> list[st
 
 def _check_accounting(connection: psycopg.Connection[Any], account: Account, pipeline: str) -> list[str]:
     ranges = connection.execute(
-        "select r.partition, r.from_offset, r.until_offset, r.rows, r.quarantined, r.holes from penstock.ranges r"
-        " join penstock.loads l using (load_id) where l.state = 'published' and r.pipeline = %s",
+        "select partition, from_offset, until_offset, rows, quarantined, holes from penstock.covered"
+        " where pipeline = %s",
         [pipeline],
     ).fetchall()
     visible = account.visible()

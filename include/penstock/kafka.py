@@ -78,13 +78,18 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
 
 def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation) -> dict[int, int]:
     """Find, per partition, the first offset whose record is not older than `time`; where there is none, the end."""
+    found = find_first_offsets_at(settings, log, time, isolation)
+    return {number: found.get(number, partition.end) for number, partition in log.partitions.items()}
+
+
+def find_first_offsets_at(
+    settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation
+) -> dict[int, int]:
+    """Find the first offset whose record is not older than `time`; partitions without such a record are left out."""
     partitions = [TopicPartition(log.topic, number) for number in log.partitions]
     spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     found = _list_offsets(connect(settings), partitions, spec, isolation)
-    return {
-        number: int(found[number].offset) if found[number].offset >= 0 else partition.end
-        for number, partition in log.partitions.items()
-    }
+    return {number: int(each.offset) for number, each in found.items() if each.offset >= 0}
 
 
 def connect(settings: Mapping[str, str]) -> AdminClient:

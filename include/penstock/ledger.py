@@ -53,6 +53,7 @@ class Load:
     cluster_id: str
     topic_id: str
     application_id: str | None
+    backfill_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def connect(uri: str) -> Connection:
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
-            options=" ".join(filter(None, (conninfo_to_dict(uri).get("options"), SESSION))),
+            options=f"{conninfo_to_dict(uri).get('options') or ''} {SESSION}",
         )
     except psycopg.OperationalError as error:
         raise PenstockError(

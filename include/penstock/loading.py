@@ -32,15 +32,19 @@ def run_load(
     tell(planned.told)
     if planned.load is None:
         return None
-    load_id = planned.load.load_id
+    return finish_load(settings, planned.load.load_id, tell, spark_log)
+
+
+def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
+    """Do all steps after the plan; what was done before stays."""
     stage_load(settings, load_id, tell, spark_log)
     verdict = validate_load(settings.db, load_id)
     if not verdict.passed:
         raise HeldError(
             f"held: {verdict.cause}",
-            pipeline=pipeline.name,
+            pipeline=verdict.load.pipeline,
             load=load_id,
-            ranges=planned.load.ranges,
+            ranges=verdict.load.ranges,
             next_step=f"`penstock approve {load_id} --why …` publishes it as it is, "
             f"`penstock discard {load_id} --why …` gives it up, or change the declaration and run again.",
         )

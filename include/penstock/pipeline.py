@@ -150,6 +150,9 @@ class Pipeline(BaseModel):
     max_quarantined: Count | None = Field(
         default=None, description="a load that would quarantine more records than this fails; null for no limit"
     )
+    keep_rolled_back_days: Annotated[StrictInt, Field(ge=1, le=36_500)] = Field(
+        default=30, description="how many days the rows of a load that was rolled back are kept for an undo"
+    )
     owner: Words = Field(default="penstock", description="who looks after the pipeline")
     tags: tuple[Words, ...] = Field(default=(), description="a list of tags for Airflow's pages")
     description: StrictStr | None = Field(default=None, description="what the pipeline is for, in a few words")

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, IdentityError, LogLostError, WrongUseError
 from penstock.kafka import TopicLog, find_offsets_at, read_log
-from penstock.ledger import Connection, Load, open_ledger, run, run_for_row
+from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
 from penstock.pipeline import Pipeline
 from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
 from penstock.truncation import find_cuts
@@ -41,7 +41,7 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
 
 def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
     """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
-    pipeline_id = _register(connection, pipeline)
+    pipeline_id = register_pipeline(connection, pipeline)
     again = _find_again(connection, pipeline_id, pipeline, run_id)
     if again is not None:
         return again
@@ -57,7 +57,8 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
     if not plan.ranges:
         return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.", ended_hold)
-    load = _write(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, log)
+    epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
+    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:
         run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
@@ -65,7 +66,8 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     return Planned(load, told, ended_hold)
 
 
-def _register(connection: Connection, pipeline: Pipeline) -> int:
+def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
+    """Bring the pipeline's row up to date with its declaration, and lock it until the transaction ends."""
     try:
         run(
             connection,
@@ -244,22 +246,27 @@ def describe_faults(pipeline: Pipeline, faults: Sequence[Fault]) -> LogLostError
     )
 
 
-def _write(
+def write_load(
     connection: Connection,
     pipeline_id: int,
     generation_id: int,
     pipeline: Pipeline,
     run_id: str,
     ranges: Sequence[Range],
-    log: TopicLog,
+    kind: Kind = "live",
+    backfill_id: int | None = None,
+    *,
+    leader_epochs: Mapping[int, int | None] | None = None,
 ) -> Load:
+    """Write the immutable plan of a load."""
     row = run_for_row(
         connection,
         "create_load",
         pipeline_id=pipeline_id,
         generation_id=generation_id,
-        kind="live",
+        kind=kind,
         run_id=run_id,
+        backfill_id=backfill_id,
         declaration=Jsonb(pipeline.model_dump(mode="json")),
     )
     load_id = int(row["load_id"])
@@ -271,6 +278,6 @@ def _write(
             partition=range_.partition,
             from_offset=range_.from_offset,
             until_offset=range_.until_offset,
-            leader_epoch=log.partitions[range_.partition].leader_epoch,
+            leader_epoch=(leader_epochs or {}).get(range_.partition),
         )
     return ledger.read_load(connection, load_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock import ledger
+from penstock.coverage import cover_ranges, replace_covered
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.ledger import Connection, Load, explain, open_ledger, run
 from penstock.target import attach_attempt_table, sweep_attempt_tables
@@ -69,7 +70,9 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     if load.kind == "live":
         for range_ in load.ranges:
             _move_position(connection, load, range_)
-    _cover(connection, load)
+    if load.kind == "replay":
+        replace_covered(connection, load)
+    cover_ranges(connection, load)
     attach_attempt_table(connection, load)
     if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
@@ -117,19 +120,6 @@ def _move_position(connection: Connection, load: Load, range_: Range) -> None:
             ranges=[range_],
             next_step="start a new run; it plans from where the other load ended.",
         )
-
-
-def _cover(connection: Connection, load: Load) -> None:
-    try:
-        run(connection, "cover_ranges", load_id=load.load_id)
-    except psycopg.errors.ExclusionViolation as error:
-        raise FencedError(
-            f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
-            pipeline=load.pipeline,
-            load=load.load_id,
-            ranges=load.ranges,
-            next_step="look at penstock.covered for the load that holds them.",
-        ) from None
 
 
 def _tell(load: Load) -> str:

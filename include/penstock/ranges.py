@@ -47,3 +47,57 @@ def cut_chunks(ranges: list[Range], records_per_chunk: int) -> list[Chunk]:
             pieces.append((turn, Range(range_.partition, start, until)))
     pieces.sort(key=lambda piece: (piece[0], piece[1]))
     return [Chunk(task, piece) for task, (_, piece) in enumerate(pieces)]
+
+
+def cut_loads(ranges: list[Range], offsets_per_load: int) -> list[tuple[Range, ...]]:
+    """Cut ranges into loads of at most `offsets_per_load` offsets; every load takes a like share of each partition."""
+    loads = []
+    left = sorted(ranges)
+    while left:
+        taken, left = _take(left, offsets_per_load)
+        loads.append(tuple(taken))
+    return loads
+
+
+def _take(ranges: list[Range], offsets: int) -> tuple[list[Range], list[Range]]:
+    """Take so many offsets from the starts of ranges; what is left comes back too."""
+    taken, left = [], []
+    room = offsets
+    for place, range_ in enumerate(ranges):
+        share = min(len(range_), -(-room // (len(ranges) - place)))
+        middle = range_.from_offset + share
+        taken.append(Range(range_.partition, range_.from_offset, middle))
+        left.append(Range(range_.partition, middle, range_.until_offset))
+        room -= share
+    return [range_ for range_ in taken if len(range_)], [range_ for range_ in left if len(range_)]
+
+
+def subtract_ranges(ranges: list[Range], gone: list[Range]) -> list[Range]:
+    """What is left of ranges without the offsets of others, in order."""
+    left = sorted(ranges)
+    for hole in gone:
+        left = [piece for range_ in left for piece in _cut_out(range_, hole)]
+    return left
+
+
+def intersect_ranges(ranges: list[Range], others: list[Range]) -> list[Range]:
+    """The offsets that are in both, in order."""
+    return sorted(
+        Range(one.partition, max(one.from_offset, other.from_offset), min(one.until_offset, other.until_offset))
+        for one in ranges
+        for other in others
+        if _overlap(one, other)
+    )
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one.partition == other.partition and max(one.from_offset, other.from_offset) < min(
+        one.until_offset, other.until_offset
+    )
+
+
+def _cut_out(range_: Range, hole: Range) -> list[Range]:
+    if not _overlap(range_, hole):
+        return [range_]
+    pieces = [(range_.from_offset, hole.from_offset), (hole.until_offset, range_.until_offset)]
+    return [Range(range_.partition, start, until) for start, until in pieces if start < until]

@@ -23,7 +23,7 @@ def approve_load(db_uri: str, load_id: int, who: str, why: str) -> Published:
 
 def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Move a held load to validated, with who and why. One that was approved before stays as it is."""
-    load = _lock(connection, load_id, who, why)
+    load = lock_with_reason(connection, load_id, who, why)
     if load.state in ("validated", "published") and _was_approved(connection, load):
         return load
     if load.state != "held":
@@ -45,7 +45,7 @@ def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
 
 def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Move an open load to discarded, with who and why; whoever still works on it finds it ended."""
-    load = _lock(connection, load_id, who, why)
+    load = lock_with_reason(connection, load_id, who, why)
     if load.state == "discarded":
         return load
     if load.state not in ledger.OPEN_STATES:
@@ -56,7 +56,7 @@ def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load
     return ledger.read_load(connection, load_id)
 
 
-def _lock(connection: Connection, load_id: int, who: str, why: str) -> Load:
+def lock_with_reason(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Read the load behind the lock of plan and publish: neither is under way while a person decides."""
     for name, text in (("who decides", who), ("why", why)):
         if not text.strip():

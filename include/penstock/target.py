@@ -106,7 +106,7 @@ def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     target = pipeline.target
     connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
     columns = sql.SQL(", ").join(
-        sql.SQL("{} {} {}").format(sql.Identifier(name), _type_sql(type_), sql.SQL("not null" if required else ""))
+        sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL("not null" if required else ""))
         for name, (type_, required) in describe_columns(pipeline).items()
     )
     connection.execute(
@@ -118,12 +118,12 @@ def _add_column(connection: Connection, pipeline: Pipeline, name: str) -> None:
     type_, _ = describe_columns(pipeline)[name]
     connection.execute(
         sql.SQL("alter table {} add column {} {}").format(
-            target_identifier(pipeline.target), sql.Identifier(name), _type_sql(type_)
+            target_identifier(pipeline.target), sql.Identifier(name), type_sql(type_)
         )
     )
 
 
-def _type_sql(type_: str) -> sql.SQL:
+def type_sql(type_: str) -> sql.SQL:
     """The type as a piece of SQL. Parsing it again is what makes it safe: only known spellings come out of it."""
     return sql.SQL(parse_type(type_).sql)
 
@@ -195,23 +195,30 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
 
 def attach_attempt_table(connection: Connection, load: Load) -> None:
     """Make the rows of a load visible: its table becomes a partition of the target, whatever its size."""
-    target = load.declaration.target
-    leaf = shorten(f"{target.table_name}_load_{load.load_id}")
-    table = attempt_table(load.load_id, load.attempt)
-    connection.execute(sql.SQL("alter table {} rename to {}").format(table, sql.Identifier(leaf)))
-    connection.execute(
-        sql.SQL("alter table {} set schema {}").format(
-            sql.Identifier(STAGE_SCHEMA, leaf), sql.Identifier(target.schema_name)
-        )
-    )
+    name = leaf_name(load)
+    move_table(connection, attempt_table(load.load_id, load.attempt), load.declaration.target.schema_name, name)
+    attach_leaf(connection, load, sql.Identifier(load.declaration.target.schema_name, name))
+
+
+def leaf_name(load: Load) -> str:
+    """Name the partition that holds a load, without its schema."""
+    return shorten(f"{load.declaration.target.table_name}_load_{load.load_id}")
+
+
+def attach_leaf(connection: Connection, load: Load, leaf: sql.Identifier) -> None:
+    """Make a table a partition of the target; its CHECK is what lets PostgreSQL do so without reading it."""
     connection.execute(
         sql.SQL("alter table {} attach partition {} for values from ({}) to ({})").format(
-            target_identifier(target),
-            sql.Identifier(target.schema_name, leaf),
-            sql.Literal(load.load_id),
-            sql.Literal(load.load_id + 1),
+            target_identifier(load.declaration.target), leaf, sql.Literal(load.load_id), sql.Literal(load.load_id + 1)
         )
     )
+
+
+def move_table(connection: Connection, table: sql.Identifier, schema: str, name: str) -> None:
+    """Give a table another name, in another schema."""
+    here = sql.Identifier(table._obj[0], name)
+    connection.execute(sql.SQL("alter table {} rename to {}").format(table, sql.Identifier(name)))
+    connection.execute(sql.SQL("alter table {} set schema {}").format(here, sql.Identifier(schema)))
 
 
 def sweep_attempt_tables(connection: Connection) -> list[str]:

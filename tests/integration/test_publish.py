@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from declaring import declare
+from fix_loads import stage_rows
 from loading_process import await_blocked, await_true
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
@@ -17,7 +18,6 @@ from penstock.ledger import connect, open_ledger
 from penstock.publish import publish_in, publish_load
 from penstock.ranges import Range
 from proxy import Proxy
-from staging_loads import stage_rows
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline

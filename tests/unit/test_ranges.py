@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ranges import Range, cut_chunks
+from penstock.ranges import Range, cut_chunks, cut_loads, intersect_ranges, subtract_ranges
 
 offsets = st.integers(min_value=0, max_value=2**62)
 ranges = st.builds(
@@ -40,3 +40,41 @@ def test_chunks_take_turns_over_the_partitions() -> None:
 def test_a_reversed_or_negative_range_cannot_be_made(partition: int, start: int, until: int) -> None:
     with pytest.raises(ValueError, match="no range"):
         Range(partition, start, until)
+
+
+few = st.lists(st.builds(lambda partition, start, length: Range(partition, start, start + length),
+                         st.integers(0, 2), st.integers(0, 40), st.integers(1, 20)), max_size=5)  # fmt: skip
+
+
+def offsets_of(plan: list[Range]) -> set[tuple[int, int]]:
+    return {(range_.partition, offset) for range_ in plan for offset in range(range_.from_offset, range_.until_offset)}
+
+
+@given(st.lists(ranges, unique_by=lambda range_: range_.partition, max_size=6), st.integers(1000, 50_000))
+def test_loads_tile_what_was_asked_and_none_is_bigger_than_the_cap(asked: list[Range], cap: int) -> None:
+    loads = cut_loads(asked, cap)
+
+    assert all(0 < sum(map(len, load)) <= cap for load in loads)
+    for whole in asked:
+        pieces = [range_ for load in loads for range_ in load if range_.partition == whole.partition]
+        assert pieces[0].from_offset == whole.from_offset
+        assert pieces[-1].until_offset == whole.until_offset
+        assert all(a.until_offset == b.from_offset for a, b in zip(pieces, pieces[1:], strict=False))
+
+
+@given(st.lists(ranges, min_size=1, max_size=6, unique_by=lambda range_: range_.partition), st.integers(10, 50_000))
+def test_every_load_but_the_last_is_full(asked: list[Range], cap: int) -> None:
+    assert all(sum(map(len, load)) == cap for load in cut_loads(asked, cap)[:-1])
+
+
+def test_loads_take_a_like_share_of_each_partition_and_what_a_short_one_leaves() -> None:
+    assert cut_loads([Range(0, 0, 10), Range(1, 0, 100)], 60) == [
+        (Range(0, 0, 10), Range(1, 0, 50)),
+        (Range(1, 50, 100),),
+    ]
+
+
+@given(few, few)
+def test_ranges_are_subtracted_and_intersected_offset_by_offset(one: list[Range], other: list[Range]) -> None:
+    assert offsets_of(subtract_ranges(one, other)) == offsets_of(one) - offsets_of(other)
+    assert offsets_of(intersect_ranges(one, other)) == offsets_of(one) & offsets_of(other)

@@ -1,19 +1,27 @@
 """The commands. Settings are read here, at the entry, and handed on."""
 
-import os
 import sys
 from io import StringIO
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.cli import output, tables
+from penstock.cli.backfill import backfill, rollback
+from penstock.cli.entry import (
+    Json,
+    LoadId,
+    Name,
+    Names,
+    Who,
+    Why,
+    choose_pipelines,
+    find_folder,
+    read_environment,
+    whoami,
+)
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
-from penstock.errors import WrongUseError
-from penstock.pipeline import Pipeline, read_pipelines
-from penstock.settings import PIPELINES, Settings, read_settings
 
 app = typer.Typer(
     name="penstock",
@@ -24,27 +32,8 @@ app = typer.Typer(
 )
 app.add_typer(stack_app, name="stack")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Pipelines; all if none is named.")]
-LoadId = Annotated[int, typer.Argument(help="The load's number.")]
-Why = Annotated[str, typer.Option(help="The reason; it is kept with your name.")]
-Who = Annotated[str | None, typer.Option(help="Who decides; you, if not given.")]
-
-
-def _settings() -> Settings:
-    return read_settings(os.environ)
-
-
-def _choose(folder: Path, names: list[str] | None) -> list[Pipeline]:
-    pipelines = read_pipelines(folder)
-    unknown = [name for name in names or [] if name not in pipelines]
-    if unknown:
-        raise WrongUseError(
-            f"no pipeline named {', '.join(unknown)} in {folder}; there are: {', '.join(pipelines) or 'none'}.",
-            next_step=f"check the name, or set {PIPELINES} to the folder of your YAML files.",
-        )
-    return [pipelines[name] for name in names or pipelines]
+app.command()(backfill)
+app.command()(rollback)
 
 
 @app.command()
@@ -58,9 +47,8 @@ def check(
     from penstock.checking import check_services
 
     with stopping(as_json=json):
-        folder = Path(os.environ.get(PIPELINES, "include/pipelines"))
-        pipelines = _choose(folder, names)
-        findings = [] if offline else check_services(_settings(), pipelines)
+        pipelines = choose_pipelines(find_folder(), names)
+        findings = [] if offline else check_services(read_environment(), pipelines)
         if json:
             output.print_json(tables.findings_document(pipelines, findings))
         else:
@@ -77,7 +65,7 @@ def migrate(*, json: Json = False) -> None:
     from penstock.ledger import migrate as migrate_ledger
 
     with stopping(as_json=json):
-        applied = migrate_ledger(_settings().db)
+        applied = migrate_ledger(read_environment().db)
         if json:
             output.print_json({"applied": applied})
         else:
@@ -90,8 +78,8 @@ def plan(name: Name, *, json: Json = False) -> None:
     from penstock.loading import preview_load
 
     with stopping(as_json=json):
-        settings = _settings()
-        (pipeline,) = _choose(settings.pipelines, [name])
+        settings = read_environment()
+        (pipeline,) = choose_pipelines(settings.pipelines, [name])
         planned = preview_load(settings, pipeline)
         if json:
             output.print_json(tables.plan_document(planned))
@@ -112,8 +100,8 @@ def run(
     from penstock.loading import name_run, run_load
 
     with stopping(as_json=json):
-        settings = _settings()
-        (pipeline,) = _choose(settings.pipelines, [name])
+        settings = read_environment()
+        (pipeline,) = choose_pipelines(settings.pipelines, [name])
         with following(settings.db, pipeline.name):
             load = run_load(
                 settings, pipeline, run_id or name_run(), output.tell, sys.stderr if verbose else StringIO()
@@ -131,9 +119,9 @@ def status(names: Names = None, *, json: Json = False) -> None:
     from penstock.status import read_status
 
     with stopping(as_json=json):
-        settings = _settings()
+        settings = read_environment()
         with open_ledger(settings.db) as connection:
-            found = read_status(connection, settings.kafka, _choose(settings.pipelines, names))
+            found = read_status(connection, settings.kafka, choose_pipelines(settings.pipelines, names))
         if json:
             output.print_json(tables.status_document(found))
         else:
@@ -146,7 +134,7 @@ def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     from penstock.settling import approve_load
 
     with stopping(as_json=json):
-        approve_load(_settings().db, load, who or _whoami(), why)
+        approve_load(read_environment().db, load, who or whoami(), why)
         _tell_settled(load, "published", as_json=json)
 
 
@@ -156,7 +144,7 @@ def discard(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     from penstock.settling import discard_load
 
     with stopping(as_json=json):
-        discard_load(_settings().db, load, who or _whoami(), why)
+        discard_load(read_environment().db, load, who or whoami(), why)
         _tell_settled(load, "discarded", as_json=json)
 
 
@@ -165,12 +153,6 @@ def _tell_settled(load: int, state: str, *, as_json: bool) -> None:
         output.print_json({"load": load, "state": state})
     else:
         output.tell(f"load {load} is {state}.")
-
-
-def _whoami() -> str:
-    import getpass
-
-    return getpass.getuser()
 
 
 def main() -> None:

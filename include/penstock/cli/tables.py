@@ -50,10 +50,15 @@ def print_findings(pipelines: Sequence[Pipeline], findings: Sequence[Finding]) -
 def plan_document(planned: Planned) -> dict[str, Any]:
     """What `plan --json` prints."""
     ranges = planned.load.ranges if planned.load else ()
-    return {"load": None, "state": "preview" if ranges else "empty", "ranges": [_range(range_) for range_ in ranges]}
+    return {
+        "load": None,
+        "state": "preview" if ranges else "empty",
+        "ranges": [describe_range(range_) for range_ in ranges],
+    }
 
 
-def _range(range_: Range) -> dict[str, int]:
+def describe_range(range_: Range) -> dict[str, int]:
+    """A range as a document."""
     return {
         "partition": range_.partition,
         "from": range_.from_offset,
@@ -69,7 +74,7 @@ def print_plan(planned: Planned) -> None:
         return
     table = Table("partition", "from", "until", "offsets", box=None, pad_edge=False)
     for range_ in planned.load.ranges:
-        table.add_row(*(str(value) for value in _range(range_).values()))
+        table.add_row(*(str(value) for value in describe_range(range_).values()))
     result.print(table)
     tell("nothing was written; `penstock run` loads this.")
 

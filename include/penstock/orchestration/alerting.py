@@ -37,6 +37,14 @@ def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
     )
 
 
+def alert_failure_of_load(context: Context) -> None:
+    """Alert that a task failed for good whose pipeline is told by its load."""
+    cause = read_cause(context.get("exception"))
+    load = _read(read_db(), cause.load if cause else None)
+    if load is not None and load.declaration.alerts:
+        alert_failure(load.declaration.alerts, load.pipeline, context)
+
+
 def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, reason: str, context: Context) -> None:
     """Alert that a hold has ended, and how."""
     if connection_id:

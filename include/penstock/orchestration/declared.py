@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.errors import DeclarationError
+from penstock.errors import DeclarationError, WrongUseError
 from penstock.pipeline import Pipeline, read_each
 
 # In a checkout the declarations lie beside the package.
@@ -15,6 +15,14 @@ BESIDE = Path(__file__).parents[2] / "pipelines"
 def read_good() -> list[Pipeline]:
     """The pipelines whose declarations are right. A broken one hides no other."""
     return [read for read in _read().values() if isinstance(read, Pipeline)]
+
+
+def read_named(name: str) -> Pipeline:
+    """The pipeline of this name, as it is declared now."""
+    found = next((pipeline for pipeline in read_good() if pipeline.name == name), None)
+    if found is None:
+        raise WrongUseError(f"no pipeline {name} is declared.", next_step="choose one of those that Airflow shows.")
+    return found
 
 
 def refuse_broken() -> None:

@@ -32,6 +32,17 @@ class PenstockNotifier(BaseNotifier):  # type: ignore[misc]
         tell_failure(context)
 
 
+class LoadNotifier(BaseNotifier):  # type: ignore[misc]
+    """Does the same for tasks whose pipeline is known only when they run: the load that failed names it."""
+
+    def notify(self, context: Context) -> None:
+        """Alert, then let the reason be the last that the log says."""
+        from penstock.orchestration.alerting import alert_failure_of_load
+
+        alert_failure_of_load(context)
+        tell_failure(context)
+
+
 def tell_retry(context: Context) -> None:
     """Let the reason be the last that the log of this try says. Nobody is alerted while Airflow tries again."""
     log.error("%s Airflow tries again.", read_reason(context))

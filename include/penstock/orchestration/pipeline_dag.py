@@ -36,7 +36,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
     ) as dag:
         plan = ShortCircuitOperator(task_id="plan", python_callable=partial(steps.plan, pipeline))
         load_id: Any = plan.output
-        stage = StageOperator(task_id="stage", load_id=load_id, kafka_conn_id=pipeline.kafka)
+        stage = StageOperator(task_id="stage", load_id=load_id)
         validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
         publish = PythonOperator(
             task_id="publish",

@@ -12,7 +12,7 @@ import psutil
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from penstock.orchestration.connections import SPARK, read_settings
+from penstock.orchestration.connections import SPARK, read_db, read_settings
 from penstock.orchestration.failing import deciding_retries
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
     # Whatever else Spark is told is made when the task runs: nothing of it is rendered and shown.
     template_fields = ("load_id",)
 
-    def __init__(self, *, load_id: XComArg, kafka_conn_id: str, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, *, load_id: XComArg, **options: Any) -> None:  # noqa: ANN401
         # Cluster mode would run the driver where this task's environment, and so the secrets, do not reach.
         super().__init__(conn_id=SPARK, deploy_mode="client", **options)
         self.load_id = load_id
-        self.kafka_conn_id = kafka_conn_id
         self._master = ""
 
     def execute(self, context: Context) -> None:
@@ -46,15 +45,14 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         load_id = int(self.load_id)
         with deciding_retries():
-            settings = read_settings(self.kafka_conn_id)
-            with open_ledger(settings.db) as connection:
+            with open_ledger(read_db()) as connection:
                 attempt = begin_staging(connection, load_id)
                 load = read_load(connection, load_id)
             if attempt is None:
                 self.log.info("%s: load %s is %s already; it stays as it is.", load.pipeline, load_id, load.state)
                 return
             self.log.info("%s: staging load %s, attempt %s.", load.pipeline, load_id, attempt)
-            self._submit(settings, load_id, attempt, load.declaration.reader, context)
+            self._submit(read_settings(load.declaration.kafka), load_id, attempt, load.declaration.reader, context)
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
 
     def on_kill(self) -> None:

@@ -2,7 +2,7 @@
 -- One load with its pipeline and the identity of the log it was planned on.
 select l.load_id, l.pipeline_id, p.name as pipeline, l.generation_id, l.kind, l.state, l.attempt, l.run_id,
        l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.superseded_by, g.cluster_id, g.topic_id,
-       l.application_id
+       l.application_id, l.backfill_id
 from penstock.load l
 join penstock.pipeline p using (pipeline_id)
 join penstock.generation g on g.generation_id = l.generation_id
@@ -76,8 +76,8 @@ where generation_id = %(generation_id)s and partition = %(partition)s and positi
 
 -- name: create_load
 -- An immutable plan.
-insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration)
-values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s) returning load_id
+insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, backfill_id)
+values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s, %(backfill_id)s) returning load_id
 
 -- name: create_load_range
 -- One range of the plan.
@@ -146,13 +146,6 @@ where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s
 -- Published: the last statement of the one transaction.
 update penstock.load set state = 'published', published_at = now(), ended_at = now()
 where load_id = %(load_id)s and state = 'validated' and attempt = %(attempt)s
-
--- name: cover_ranges
--- Coverage of a published load: the exclusion constraint refuses any offset that is covered already.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id)
-select l.pipeline_id, l.generation_id, r.partition, int8range(r.from_offset, r.until_offset), l.load_id
-from penstock.load l join penstock.load_range r using (load_id)
-where l.load_id = %(load_id)s
 
 -- name: forget_checks
 -- The results of an earlier run of the same checks on the same attempt.

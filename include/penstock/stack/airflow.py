@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import psutil
 
 from penstock.errors import PenstockError
@@ -27,6 +28,7 @@ exec {program} "$@"
 """
 # No proxy leads to this machine itself.
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+BACKFILL_POOL = "penstock_backfill"
 COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -76,6 +78,7 @@ class Airflow:
         process = processes.start(argv, log=self.log, folder=self.folder.parent, extra=environment)
         processes.write_record(self._record, process)
         processes.await_start(process, self.is_healthy, 240, self.name, self.log)
+        self._open_pool()
 
     def stop(self, grace: float = 10.0) -> None:
         """Stop all its processes, running tasks too: a load that was under way is planned anew by its next run."""
@@ -105,6 +108,16 @@ class Airflow:
     def pids(self) -> list[int]:
         """The ids of all its processes."""
         return [member.pid for member in self._members()]
+
+    def _open_pool(self) -> None:
+        """Make the pool that backfills are staged in, unless a person has made it or changed it before."""
+        with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
+            login = {"username": self.user, "password": self.password()}
+            token = client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
+            pool = {"name": BACKFILL_POOL, "slots": 1, "description": "How many loads of backfills are staged at once."}
+            reply = client.post("/api/v2/pools", json=pool, headers={"Authorization": f"Bearer {token}"})
+            if reply.status_code != httpx.codes.CONFLICT:
+                reply.raise_for_status()
 
     def _ask_health(self) -> dict[str, Any]:
         try:

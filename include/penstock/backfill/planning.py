@@ -1,0 +1,215 @@
+"""Planning a backfill: ask the log and the ledger, choose, cut into loads, and write them down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from penstock.backfill.asking import AllGaps, ByOffsets
+from penstock.backfill.choosing import (
+    Choice,
+    Held,
+    Known,
+    choose_gaps,
+    choose_spans,
+    find_refusals,
+    spans_of_time,
+)
+from penstock.backfill.estimating import Past, estimate_seconds
+from penstock.errors import WrongUseError
+from penstock.kafka import find_first_offsets_at, read_log
+from penstock.ledger import open_ledger, run
+from penstock.planning import refuse_other_identity, register_pipeline, write_load
+from penstock.ranges import Range, cut_loads
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg import Cursor
+
+    from penstock.backfill.asking import Asked, ByTime, Span
+    from penstock.kafka import TopicLog
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a backfill would load, and how long that may take."""
+
+    pipeline: str
+    generation_id: int
+    choice: Choice
+    loads: tuple[tuple[Range, ...], ...]
+    seconds: float | None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets; as many records at most."""
+        return sum(map(len, self.choice.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill that is written down; `backfill_id` is None if there is nothing to load."""
+
+    backfill_id: int | None
+    load_ids: tuple[int, ...]
+    told: str
+
+
+def preview_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked) -> Draft:
+    """Say what a backfill would load. Nothing is written."""
+    with open_ledger(uri) as connection:
+        pipeline_id = register_pipeline(connection, pipeline)
+        drafted = _draft(connection, kafka, pipeline, pipeline_id, asked)
+        connection.rollback()
+    return drafted
+
+
+def plan_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, run_id: str) -> Backfill:
+    """Write down the loads of a backfill, or find those that this run has planned before."""
+    with open_ledger(uri) as connection:
+        pipeline_id = register_pipeline(connection, pipeline)
+        found = query(connection, "find_backfill_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
+        if found:
+            return _find_again(connection, pipeline, int(found["backfill_id"]))
+        drafted = _draft(connection, kafka, pipeline, pipeline_id, asked)
+        if not drafted.loads:
+            return Backfill(None, (), f"{pipeline.name}: {describe_nothing(drafted)}")
+        return _write(connection, pipeline, pipeline_id, asked, run_id, drafted)
+
+
+def read_load_ids(connection: Connection, backfill_id: int) -> dict[int, str]:
+    """The loads of a backfill with their states, in their order."""
+    rows = query(connection, "read_backfill_loads", backfill_id=backfill_id)
+    return {int(row["load_id"]): str(row["state"]) for row in rows}
+
+
+def describe_draft(drafted: Draft) -> list[str]:
+    """Say what would be loaded, line by line."""
+    time = "no load before it tells how long" if drafted.seconds is None else f"about {drafted.seconds:.0f} s"
+    summed = f"{len(drafted.loads)} loads, at most {drafted.offsets:,} records, {time}"
+    return [
+        *(f"would load {range_}" for range_ in drafted.choice.ranges),
+        *(f"would replace {held.range}, which load {held.load} brought" for held in drafted.choice.replaced),
+        *(f"the log no longer holds {gone}" for gone in drafted.choice.gone),
+        f"{drafted.pipeline}: {summed if drafted.loads else 'nothing to load'}; nothing was written.",
+    ]
+
+
+def describe_nothing(drafted: Draft) -> str:
+    """Say why there is nothing to load."""
+    gone = "; ".join(map(str, drafted.choice.gone))
+    return f"nothing to load: the log no longer holds {gone}." if gone else "nothing to load."
+
+
+def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) -> Backfill:
+    loads = tuple(read_load_ids(connection, backfill_id))
+    return Backfill(backfill_id, loads, f"{pipeline.name}: this run has planned backfill {backfill_id} before.")
+
+
+def _draft(
+    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, pipeline_id: int, asked: Asked
+) -> Draft:
+    generation = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if generation is None:
+        raise WrongUseError(
+            "the pipeline has loaded nothing yet: a backfill is for what lies below its positions.",
+            pipeline=pipeline.name,
+            next_step=f"`penstock run {pipeline.name}` first.",
+        )
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], log)
+    known = _read_known(connection, pipeline, pipeline_id, generation["generation_id"], log)
+    choice = _choose(kafka, pipeline, asked, log, known)
+    loads = tuple(cut_loads(list(choice.ranges), _offsets_per_load(pipeline, asked)))
+    past = [Past(**row) for row in query(connection, "read_past", pipeline_id=pipeline_id)]
+    seconds = estimate_seconds(past, [sum(map(len, ranges)) for ranges in loads])
+    return Draft(pipeline.name, generation["generation_id"], choice, loads, seconds)
+
+
+def _offsets_per_load(pipeline: Pipeline, asked: Asked) -> int:
+    return asked.offsets_per_load or pipeline.max_records_per_partition
+
+
+def _read_known(
+    connection: Connection, pipeline: Pipeline, pipeline_id: int, generation_id: int, log: TopicLog
+) -> Known:
+    where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
+    positions = run(connection, "read_positions", generation_id=generation_id)
+    gaps = query(connection, "read_gaps", pipeline=pipeline.name, generation_id=generation_id)
+    return Known(
+        log=log.partitions,
+        positions={row["partition"]: row["position"] for row in positions},
+        covered=tuple(_read_held(row) for row in query(connection, "read_covered", **where)),
+        planned=tuple(_read_held(row) for row in query(connection, "read_planned", **where)),
+        gaps=tuple(Range(**row) for row in gaps),
+    )
+
+
+def _read_held(row: Mapping[str, Any]) -> Held:
+    return Held(Range(row["partition"], row["from_offset"], row["until_offset"]), row["load_id"])
+
+
+def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: TopicLog, known: Known) -> Choice:
+    if isinstance(asked.what, AllGaps):
+        return choose_gaps(known)
+    spans: Sequence[Span]
+    if isinstance(asked.what, ByOffsets):
+        spans = asked.what.spans
+    else:
+        spans = _find_spans(kafka, pipeline, asked.what, log, known)
+    refusals = find_refusals(spans, known, replace=asked.replace)
+    if refusals:
+        raise WrongUseError(
+            f"refused, and nothing is started: {'; '.join(refusals)}.",
+            pipeline=pipeline.name,
+            next_step="ask for other offsets; a dry run shows what would be loaded.",
+        )
+    return choose_spans(spans, known, replace=asked.replace)
+
+
+def _find_spans(kafka: Mapping[str, str], pipeline: Pipeline, asked: ByTime, log: TopicLog, known: Known) -> list[Span]:
+    starts = find_first_offsets_at(kafka, log, asked.since, pipeline.isolation)
+    ends = find_first_offsets_at(kafka, log, asked.until, pipeline.isolation) if asked.until else {}
+    return spans_of_time(starts, ends, known)
+
+
+def _write(
+    connection: Connection, pipeline: Pipeline, pipeline_id: int, asked: Asked, run_id: str, drafted: Draft
+) -> Backfill:
+    row = query(
+        connection,
+        "create_backfill",
+        pipeline_id=pipeline_id,
+        run_id=run_id,
+        asked=str(asked.what),
+        replace=asked.replace,
+        offsets_per_load=_offsets_per_load(pipeline, asked),
+        actor=asked.actor,
+    ).fetchone()
+    backfill_id = int((row or {})["backfill_id"])
+    load_ids = tuple(
+        write_load(
+            connection,
+            pipeline_id,
+            drafted.generation_id,
+            pipeline,
+            f"{run_id}/{number}",
+            ranges,
+            kind="replay" if asked.replace else "backfill",
+            backfill_id=backfill_id,
+        ).load_id
+        for number, ranges in enumerate(drafted.loads, start=1)
+    )
+    told = f"{pipeline.name}: backfill {backfill_id} planned, {len(load_ids)} loads, {drafted.offsets} offsets."
+    return Backfill(backfill_id, load_ids, told)
+
+
+def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
+    """Run a named statement about backfills."""
+    return connection.cursor(row_factory=dict_row).execute(read_statements("backfill")[statement], values)

@@ -1,0 +1,109 @@
+"""Running a backfill without Airflow: one load after the other, or several at once, each published for itself."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.backfill.planning import query, read_load_ids
+from penstock.errors import PenstockError, WrongUseError
+from penstock.ledger import OPEN_STATES, open_ledger, read_load
+from penstock.loading import finish_load
+from penstock.planning import write_load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+    from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a backfill has come."""
+
+    loads: int
+    loads_done: int
+    loads_stopped: int
+    offsets: int
+    offsets_done: int
+    rows: int
+    seconds: float | None
+
+    def __str__(self) -> str:
+        told = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
+        if not self.seconds or not self.offsets_done:
+            return told
+        rate = self.offsets_done / self.seconds
+        left = (self.offsets - self.offsets_done) / rate
+        return f"{told}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
+
+
+def run_backfill(
+    settings: Settings,
+    pipeline: Pipeline,
+    backfill_id: int,
+    parallel: int,
+    tell: Callable[[str], None],
+    spark_log: TextIO,
+) -> Progress:
+    """Bring all loads of a backfill to their end. One that fails stops no other; the first failure is raised last."""
+    with open_ledger(settings.db) as connection:
+        load_ids = renew_loads(connection, pipeline, backfill_id)
+    failures: list[PenstockError] = []
+    with ThreadPoolExecutor(parallel) as pool:
+        running = [pool.submit(finish_load, settings, load_id, tell, spark_log) for load_id in load_ids]
+        for done in as_completed(running):
+            error = done.exception()
+            if error is None:
+                tell(f"backfill {backfill_id}: {read_progress(settings.db, backfill_id)}")
+            elif isinstance(error, PenstockError):
+                tell(str(error))
+                failures.append(error)
+            else:
+                raise error
+    if failures:
+        raise failures[0]
+    return read_progress(settings.db, backfill_id)
+
+
+def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:
+    """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
+    backfill = query(connection, "read_backfill", backfill_id=backfill_id).fetchone()
+    if backfill is None or backfill["pipeline"] != pipeline.name:
+        raise WrongUseError(
+            f"there is no backfill {backfill_id} of {pipeline.name}.", next_step="penstock.backfills lists them."
+        )
+    return [
+        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/{load_id}") if state == "failed" else load_id
+        for load_id, state in read_load_ids(connection, backfill_id).items()
+        if state in ("failed", *OPEN_STATES)
+    ]
+
+
+def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
+    load = read_load(connection, load_id)
+    anew = write_load(
+        connection,
+        load.pipeline_id,
+        load.generation_id,
+        pipeline,
+        run_id,
+        load.ranges,
+        kind=load.kind,
+        backfill_id=load.backfill_id,
+    )
+    query(connection, "plan_anew", load_id=load_id, successor=anew.load_id)
+    return anew.load_id
+
+
+def read_progress(uri: str, backfill_id: int) -> Progress:
+    """Read how far a backfill has come."""
+    with open_ledger(uri) as connection:
+        row = query(connection, "read_progress", backfill_id=backfill_id).fetchone()
+    if row is None:
+        raise WrongUseError(f"there is no backfill {backfill_id}.", next_step="penstock.backfills lists them.")
+    return Progress(**row)

@@ -1,0 +1,84 @@
+"""Coverage: which published load holds which offsets, and how ranges change hands, in the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from penstock.errors import FencedError
+from penstock.ranges import Range, intersect_ranges, subtract_ranges
+from penstock.statements import read_statements
+from penstock.target import target_identifier
+
+if TYPE_CHECKING:
+    from penstock.ledger import Connection, Load
+
+
+def cover_ranges(connection: Connection, load: Load) -> None:
+    """Cover the ranges of a load; offsets that any load covers already refuse it."""
+    try:
+        run(connection, "cover_ranges", load_id=load.load_id)
+    except psycopg.errors.ExclusionViolation as error:
+        raise FencedError(
+            f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="look at penstock.covered for the load that holds them.",
+        ) from None
+
+
+def replace_covered(connection: Connection, load: Load) -> None:
+    """Take out what other loads hold of a load's ranges; what they hold beside stays theirs, rows and coverage."""
+    ranges = list(load.ranges)
+    taken = run(connection, "uncover_overlaps", load_id=load.load_id).fetchall()
+    for row in taken:
+        held = Range(row["partition"], row["from_offset"], row["until_offset"])
+        for part in intersect_ranges([held], ranges):
+            _run_on_range(connection, "delete_rows", load, row["load_id"], part)
+        for rest in subtract_ranges([held], ranges):
+            _run_on_range(connection, "cover_rest", load, row["load_id"], rest)
+    for replaced in {row["load_id"] for row in taken}:
+        run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
+
+
+def set_aside(connection: Connection, load: Load) -> list[Range]:
+    """Uncover all that a load holds, and keep it for an undo."""
+    rows = run(connection, "set_aside", load_id=load.load_id).fetchall()
+    return sorted(Range(**row) for row in rows)
+
+
+def bring_back(connection: Connection, load: Load) -> list[Range]:
+    """Cover again what was set aside, unless another load has brought some of it meanwhile."""
+    try:
+        rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
+    except psycopg.errors.ExclusionViolation as error:
+        raise FencedError(
+            f"some of its offsets have been loaded again meanwhile ({error.diag.message_detail}); it stays out.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="look at penstock.covered for the load that holds them; nothing is missing from the table.",
+        ) from None
+    return sorted(Range(**row) for row in rows)
+
+
+def run(connection: Connection, statement: str, /, **values: object) -> psycopg.Cursor[dict[str, Any]]:
+    """Run a named statement about coverage."""
+    return connection.cursor(row_factory=dict_row).execute(read_statements("coverage")[statement], values)
+
+
+def _run_on_range(connection: Connection, statement: str, load: Load, holder: int, range_: Range) -> None:
+    named = sql.SQL(read_statements("coverage")[statement].decode())
+    connection.execute(
+        named.format(target=target_identifier(load.declaration.target)),
+        {
+            "load_id": holder,
+            "partition": range_.partition,
+            "from_offset": range_.from_offset,
+            "until_offset": range_.until_offset,
+        },
+    )

@@ -1,0 +1,74 @@
+"""What the tasks of the DAG penstock_backfill do."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context
+
+from penstock.orchestration.connections import read_db, read_kafka
+from penstock.orchestration.declared import read_named
+from penstock.orchestration.failing import deciding_retries
+from penstock.orchestration.steps import describe_load, refuse_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import AssetAlias
+
+    from penstock.backfill.asking import Asked
+
+log = logging.getLogger(__name__)
+WAYS = ("all gaps", "offsets", "time")
+FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
+
+
+def plan() -> list[int]:
+    """Plan the loads that the form asks for; none skips all that follows."""
+    from penstock.backfill.planning import describe_draft, plan_backfill, preview_backfill
+
+    context = get_current_context()
+    params: Mapping[str, Any] = context["params"]
+    with deciding_retries():
+        refuse_unknown(context["dag_run"].conf, FIELDS)
+        pipeline = read_named(params["pipeline"])
+        asked = _read_asked(params, context["dag_run"].triggering_user_name or "airflow")
+        kafka = read_kafka(pipeline.kafka)
+        if params["dry_run"]:
+            draft = preview_backfill(read_db(), kafka, pipeline, asked)
+            for line in describe_draft(draft):
+                log.info(line)
+            return []
+        planned = plan_backfill(read_db(), kafka, pipeline, asked, context["run_id"])
+    log.info(planned.told)
+    return list(planned.load_ids)
+
+
+def publish(alias: AssetAlias, load_id: int) -> None:
+    """Publish a load, and tell the readers of its pipeline's asset which ranges came."""
+    from penstock.orchestration.pipeline_dag import asset_of
+    from penstock.publish import publish_load
+
+    with deciding_retries():
+        published = publish_load(read_db(), load_id)
+    log.info(published.told)
+    load = published.load
+    get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
+
+
+def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
+    from penstock.backfill.asking import Asked, read_what
+
+    what = read_what(
+        params["offsets"] if params["what"] == "offsets" else [],
+        _read_time(params["from_time"]) if params["what"] == "time" else None,
+        _read_time(params["until_time"]) if params["what"] == "time" else None,
+        gaps=params["what"] == "all gaps",
+    )
+    return Asked(what, who, params["replace"], params["records_per_load"])
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

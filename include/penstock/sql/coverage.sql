@@ -1,0 +1,88 @@
+-- name: cover_ranges
+-- Coverage of a published load: the exclusion constraint refuses any offset that is covered already.
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
+select l.pipeline_id, l.generation_id, r.partition, int8range(r.from_offset, r.until_offset), l.load_id,
+       r.rows, r.quarantined, r.holes
+from penstock.load l join penstock.load_range r using (load_id)
+where l.load_id = %(load_id)s
+
+-- name: uncover_overlaps
+-- What other loads hold of a load's ranges loses its coverage; what they keep beside is put down again.
+delete from penstock.coverage c
+using penstock.load l join penstock.load_range r using (load_id)
+where l.load_id = %(load_id)s and c.pipeline_id = l.pipeline_id and c.generation_id = l.generation_id
+  and c.partition = r.partition and c.offsets && int8range(r.from_offset, r.until_offset)
+returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset
+
+-- name: cover_rest
+-- A piece that a load keeps of a range it covered; its rows are counted in {target}, by the key.
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
+select l.pipeline_id, l.generation_id, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), l.load_id,
+       t.rows, q.records, %(until_offset)s - %(from_offset)s - t.rows - q.records
+from penstock.load l
+cross join lateral (select count(*) as rows from {target}
+                    where _load_id = %(load_id)s and _partition = %(partition)s
+                      and _offset >= %(from_offset)s and _offset < %(until_offset)s) t
+cross join lateral (select count(*) as records from penstock.quarantine
+                    where load_id = l.load_id and attempt = l.attempt and partition = %(partition)s
+                      and "offset" >= %(from_offset)s and "offset" < %(until_offset)s) q
+where l.load_id = %(load_id)s
+
+-- name: delete_rows
+-- The rows of a range out of the target, of one load.
+delete from {target}
+where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
+
+-- name: supersede_replaced
+-- A published load that covers nothing any more: another has replaced all of it.
+update penstock.load l set state = 'superseded', superseded_by = %(successor)s, ended_at = now()
+where load_id = %(load_id)s and state = 'published'
+  and not exists (select from penstock.coverage c where c.load_id = l.load_id)
+
+-- name: set_aside
+-- The coverage of a load that is rolled back.
+with taken as (delete from penstock.coverage where load_id = %(load_id)s
+               returning load_id, partition, offsets, rows, quarantined, holes)
+insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes) select * from taken
+returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
+
+-- name: bring_back
+-- The coverage of a load whose rollback is undone.
+with kept as (delete from penstock.aside where load_id = %(load_id)s
+              returning load_id, partition, offsets, rows, quarantined, holes)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
+select l.pipeline_id, l.generation_id, k.partition, k.offsets, k.load_id, k.rows, k.quarantined, k.holes
+from kept k join penstock.load l using (load_id)
+returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
+
+-- name: roll_back_load
+-- Taken out by a person: its rows are kept aside for a while.
+update penstock.load
+set state = 'rolled_back', ended_at = now(), cause = %(why)s, kept_until = now() + make_interval(days => %(days)s)
+where load_id = %(load_id)s and state = 'published'
+
+-- name: republish_load
+-- A rollback undone.
+update penstock.load set state = 'published', ended_at = published_at, cause = null, kept_until = null
+where load_id = %(load_id)s and state = 'rolled_back'
+
+-- name: find_leaf
+-- The partition of the target that holds a load's rows, with its bounds.
+select schema, name, from_load, until_load
+from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
+      from pg_inherits i
+      join pg_class c on c.oid = i.inhrelid
+      join pg_namespace n on n.oid = c.relnamespace
+      cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                      $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+      where i.inhparent = to_regclass(%(target)s)) leaf
+where %(load_id)s >= from_load and %(load_id)s < until_load
+
+-- name: find_missing_columns
+-- What the target has and a kept table lacks: columns that were added after the load was taken out.
+select a.attname, format_type(a.atttypid, a.atttypmod)
+from pg_attribute a
+where a.attrelid = to_regclass(%(target)s) and a.attnum > 0 and not a.attisdropped
+  and not exists (select from pg_attribute k
+                  where k.attrelid = to_regclass(%(kept)s) and k.attname = a.attname and not k.attisdropped)
+order by a.attnum

@@ -1,0 +1,303 @@
+"""Ranges in, again and out, on the real services: backfill, replay that replaces, rollback and its undo."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from declaring import COLUMNS, declare
+from loading_process import await_blocked
+from penstock.backfill.asking import AllGaps, Asked, ByOffsets, ByTime, Span
+from penstock.backfill.planning import preview_backfill
+from penstock.backfill.running import renew_loads
+from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.ledger import fail_load, open_ledger, read_load
+from penstock.publish import publish_load
+from penstock.rollback import roll_back, undo_rollback
+from producing import Account, order
+from proving import Watcher, find_faults
+from whole_loads import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.stack.broker import Broker
+
+    Start = Callable[..., tuple[Account, Loader]]
+
+
+@pytest.fixture
+def start(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Start:
+    """An account of a new topic, and a loader of it."""
+
+    def make(partitions: int = 1, **declared: Any) -> tuple[Account, Loader]:
+        account = Account(kafka.bootstrap, make_topic(partitions))
+        return account, Loader(db, kafka.bootstrap, spark, declare(account.topic, **declared))
+
+    return make
+
+
+def offsets(*spans: tuple[int, int, int]) -> ByOffsets:
+    return ByOffsets(tuple(Span(*span) for span in spans))
+
+
+def test_a_rolled_back_load_leaves_gaps_and_all_gaps_bring_back_the_same_rows(start: Start) -> None:
+    account, loader = start(2)
+    account.send_orders(60, partition=0)
+    account.send_orders(40, partition=1)
+    first = loader.load()
+    account.send_orders(10, partition=0)
+    loader.load()
+    before = loader.rows()
+
+    rolled = roll_back(loader.db, first, "ann", "the prices were wrong")
+
+    assert [str(range_) for range_ in rolled.ranges] == ["partition 0 offsets [0, 60)", "partition 1 offsets [0, 40)"]
+    assert loader.gaps() == [(0, 0, 60), (1, 0, 40)]
+    assert [row[:2] for row in loader.rows()] == [(0, offset) for offset in range(60, 70)]
+    assert loader.query("select actor, what, why from penstock.event order by event_id desc limit 1") == [
+        ("ann", "rolled_back", "the prices were wrong")
+    ]
+    loads = loader.backfill(AllGaps(), per_load=30)
+    assert len(loads) == 4
+    assert loader.gaps() == []
+    assert loader.rows() == before
+    assert find_faults(loader.db, account) == []
+
+
+def test_the_undo_of_a_rollback_brings_the_load_itself_back_even_after_a_column_was_added(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    first = loader.load()
+    before = loader.rows()
+    roll_back(loader.db, first, "ann", "a mistake")
+    loader.pipeline = declare(account.topic, columns={**COLUMNS, "city": {"type": "text"}})
+    account.send_orders(5)
+    loader.load()
+
+    undone = undo_rollback(loader.db, first, "ann", "it was right")
+
+    assert (undone.load.state, loader.gaps()) == ("published", [])
+    assert [row[:4] for row in loader.rows()][:20] == [row[:4] for row in before]
+    assert find_faults(loader.db, account) == []
+    assert "is published already" in undo_rollback(loader.db, first, "ann", "again").told
+    assert loader.query("select count(*) from pg_class where relnamespace = 'penstock_kept'::regnamespace") == [(0,)]
+
+
+def test_a_rollback_whose_offsets_were_loaded_again_cannot_be_undone(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    first = loader.load()
+    roll_back(loader.db, first, "ann", "a mistake")
+    assert "is rolled back already" in roll_back(loader.db, first, "ann", "again").told
+    loader.backfill(offsets((0, 5, 10)))
+
+    with pytest.raises(FencedError, match="have been loaded again meanwhile"):
+        undo_rollback(loader.db, first, "ann", "it was right")
+
+    assert loader.state(first) == "rolled_back"
+    assert len(loader.rows()) == 5
+
+
+def test_to_replace_a_part_of_a_load_keeps_its_rest_and_the_rows_are_the_same(start: Start) -> None:
+    account, loader = start(2)
+    account.send([order(1), b"broken", *map(order, range(2, 40))], partition=0)
+    account.transact([order(number) for number in range(40, 60)], commit=False, partition=1)
+    account.send_orders(30, partition=1)
+    first = loader.load()
+    before = loader.rows()
+    quarantined = loader.query('select partition, "offset", reason from penstock.quarantined')
+
+    [again] = loader.backfill(offsets((0, 0, 10), (1, 5, 45)), replace=True)
+
+    assert loader.rows() == before
+    assert loader.query('select partition, "offset", reason from penstock.quarantined') == quarantined
+    assert [part[:3] for part in loader.covered() if part[3] == again] == [(0, 0, 10), (1, 5, 45)]
+    assert [part[:3] for part in loader.covered() if part[3] == first] == [(0, 10, 40), (1, 0, 5), (1, 45, 51)]
+    assert loader.query("select distinct _load_id from analytics.orders where _partition = 0 and _offset < 10") == [
+        (again,)
+    ]
+    assert (loader.state(first), loader.gaps()) == ("published", [])
+    assert find_faults(loader.db, account) == []
+    roll_back(loader.db, first, "ann", "only what it still holds")
+    assert loader.gaps() == [(0, 10, 40), (1, 0, 5), (1, 45, 51)]
+
+
+def test_a_load_that_is_replaced_whole_is_superseded(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    first = loader.load()
+    before = loader.rows()
+
+    [again] = loader.backfill(offsets((0, 0, 20)), replace=True)
+
+    assert loader.rows() == before
+    assert loader.query(f"select state, superseded_by from penstock.loads where load_id = {first}") == [
+        ("superseded", again)
+    ]
+    with pytest.raises(WrongUseError, match="only a published load can be rolled back"):
+        roll_back(loader.db, first, "ann", "too late")
+
+
+def test_readers_of_a_replay_see_the_old_rows_or_the_new_ones_and_never_less(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(500)
+    loader.load()
+    planned = loader.plan_backfill(offsets((0, 100, 400)), replace=True, per_load=100)
+    with Watcher(loader.db) as watcher:
+        for load_id in planned.load_ids:
+            loader.finish(load_id)
+            with psycopg.connect(loader.db) as connection:
+                assert connection.execute("select count(*) from analytics.orders").fetchone() == (500,)
+    assert watcher.snapshots > 0
+
+
+def test_what_start_latest_passed_over_can_be_loaded_later(start: Start) -> None:
+    account, loader = start(start="latest")
+    account.send_orders(30)
+    with pytest.raises(WrongUseError, match="has loaded nothing yet"):
+        loader.plan_backfill(AllGaps())
+    with pytest.raises(AssertionError, match="nothing is new"):
+        loader.load()
+    account.send_orders(5)
+    loader.load()
+
+    loader.backfill(AllGaps())
+
+    assert len(loader.rows()) == 35
+    assert find_faults(loader.db, account) == []
+
+
+def test_a_refused_backfill_writes_nothing_and_a_dry_run_neither(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    loader.load()
+    asked = Asked(offsets((0, 5, 10)), "tester", replace=True, offsets_per_load=2)
+
+    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, asked)
+    with pytest.raises(WrongUseError, match="load 1 has brought it") as refused:
+        loader.plan_backfill(offsets((0, 5, 10)))
+
+    assert [sum(map(len, load)) for load in draft.loads] == [2, 2, 1]
+    assert draft.seconds is not None
+    assert refused.value.exit_code == 2
+    assert loader.query("select count(*) from penstock.backfill") == [(0,)]
+    assert loader.query("select count(*) from penstock.load") == [(1,)]
+
+
+def test_a_backfill_planned_again_by_the_same_run_is_the_same(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+
+    first = loader.plan_backfill(AllGaps(), per_load=5, run="run")
+    again = loader.plan_backfill(AllGaps(), per_load=7, run="run")
+
+    assert (again.backfill_id, again.load_ids) == (first.backfill_id, first.load_ids)
+    assert len(first.load_ids) == 4
+
+
+def test_a_backfill_and_a_live_load_run_beside_each_other(start: Start) -> None:
+    account, loader = start(2)
+    account.send_orders(100, partition=0)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+    planned = loader.plan_backfill(AllGaps())
+    [load_id] = planned.load_ids
+    loader.stage(load_id)
+    account.send_orders(50, partition=1)
+    loader.load()
+
+    publish_load(loader.db, load_id)
+
+    assert find_faults(loader.db, account) == []
+
+
+def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear_error(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(30)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+    first = loader.plan_backfill(offsets((0, 0, 20))).load_ids[0]
+    with pytest.raises(WrongUseError, match=f"load {first} is about to load it"):
+        loader.plan_backfill(offsets((0, 10, 30)))
+    # Planned while nobody looked: only the ledger's own constraint is left to tell them apart.
+    with psycopg.connect(loader.db) as connection:
+        connection.execute("update penstock.load set state = 'discarded' where load_id = %s", [first])
+    second = loader.plan_backfill(offsets((0, 10, 30))).load_ids[0]
+    with psycopg.connect(loader.db) as connection:
+        connection.execute("update penstock.load set state = 'planned' where load_id = %s", [first])
+    loader.stage(first)
+    loader.stage(second)
+
+    publish_load(loader.db, first)
+    with pytest.raises(FencedError, match="offsets of this load are published already"):
+        publish_load(loader.db, second)
+
+    assert [row[1] for row in loader.rows()] == list(range(20))
+
+
+def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(start: Start) -> None:
+    account, loader = start(2)
+    day = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1000)
+    producer = Producer({"bootstrap.servers": account.bootstrap})
+    for hour in (1, 5, 3, 6, 2, 9):
+        producer.produce(account.topic, order(hour), partition=0, timestamp=day + hour * 3_600_000)
+    producer.produce(account.topic, order(1), partition=1, timestamp=day)
+    assert producer.flush(30) == 0
+    roll_back(loader.db, loader.load(), "ann", "why not")
+
+    loader.backfill(ByTime(datetime(2026, 1, 31, 4, tzinfo=UTC), datetime(2026, 1, 31, 6, tzinfo=UTC)))
+
+    # From the first record at 04:00 or later up to the first at 06:00 or later; partition 1 has none so young.
+    assert [row[:2] for row in loader.rows()] == [(0, 1), (0, 2)]
+
+
+def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.leaf.TRY_SECONDS", 3)
+    account, loader = start()
+    account.send_orders(20)
+    first = loader.load()
+    with psycopg.connect(loader.db) as reader, ThreadPoolExecutor(1) as pool:
+        reader.execute("select count(*) from analytics.orders")
+        rolling = pool.submit(roll_back, loader.db, first, "ann", "why not")
+        await_blocked(loader.db)
+        with psycopg.connect(loader.db) as other:
+            other.execute("set lock_timeout = '2s'")
+            assert other.execute("select count(*) from analytics.orders").fetchone() == (20,)
+        with pytest.raises(PenstockError, match="readers held"):
+            rolling.result(60)
+    assert (loader.state(first), len(loader.rows())) == ("published", 20)
+    roll_back(loader.db, first, "ann", "now it goes")
+    assert loader.rows() == []
+
+
+def test_a_failed_load_of_a_backfill_is_planned_anew_alone_by_the_declaration_of_today(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+    planned = loader.plan_backfill(AllGaps(), per_load=5)
+    done, failed, *left = planned.load_ids
+    loader.finish(done)
+    with open_ledger(loader.db) as connection:
+        fail_load(connection, read_load(connection, failed), "poison")
+    loader.pipeline = declare(account.topic, max_quarantined=5)
+    assert planned.backfill_id is not None
+
+    with open_ledger(loader.db) as connection:
+        renewed = renew_loads(connection, loader.pipeline, planned.backfill_id)
+    for load_id in renewed:
+        loader.finish(load_id)
+
+    assert renewed[1:] == left or renewed[:-1] == left
+    assert loader.state(failed) == "superseded"
+    assert loader.query("select loads, loads_done, loads_stopped, offsets, offsets_done from penstock.backfills") == [
+        (4, 4, 0, 20, 20)
+    ]
+    assert find_faults(loader.db, account) == []

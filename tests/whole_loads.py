@@ -1,0 +1,96 @@
+"""Whole loads inside the test's process: planned, staged by the shared Spark session, validated, published."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from penstock.backfill.asking import Asked
+from penstock.backfill.planning import plan_backfill
+from penstock.ledger import open_ledger
+from penstock.planning import plan_load
+from penstock.publish import publish_load
+from penstock.quality import validate_load
+from penstock.settings import Settings
+from penstock.staging import begin_staging, run_stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.backfill.asking import What
+    from penstock.backfill.planning import Backfill
+    from penstock.pipeline import Pipeline
+
+_runs = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Loader:
+    """Loads one pipeline."""
+
+    db: str
+    bootstrap: str
+    spark: SparkSession = field(repr=False)
+    pipeline: Pipeline
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.db, {"bootstrap.servers": self.bootstrap}, Path(os.devnull), "local[2]")
+
+    def load(self) -> int:
+        """A live load of what is new."""
+        load = plan_load(self.db, self.settings.kafka, self.pipeline, f"live {next(_runs)}").load
+        assert load is not None, "nothing is new"
+        self.finish(load.load_id)
+        return load.load_id
+
+    def plan_backfill(
+        self, what: What, *, replace: bool = False, per_load: int | None = None, run: str | None = None
+    ) -> Backfill:
+        asked = Asked(what, "tester", replace, per_load)
+        return plan_backfill(self.db, self.settings.kafka, self.pipeline, asked, run or f"backfill {next(_runs)}")
+
+    def backfill(self, what: What, *, replace: bool = False, per_load: int | None = None) -> list[int]:
+        """A whole backfill; the ids of its loads."""
+        planned = self.plan_backfill(what, replace=replace, per_load=per_load)
+        for load_id in planned.load_ids:
+            self.finish(load_id)
+        return list(planned.load_ids)
+
+    def stage(self, load_id: int) -> None:
+        """Stage and validate."""
+        with open_ledger(self.db) as connection:
+            attempt = begin_staging(connection, load_id)
+        assert attempt is not None
+        run_stage(self.settings, load_id, attempt, lambda: self.spark)
+        assert validate_load(self.db, load_id).passed
+
+    def finish(self, load_id: int) -> None:
+        """All steps after the plan."""
+        self.stage(load_id)
+        publish_load(self.db, load_id)
+
+    def query(self, sql: str) -> list[Any]:
+        with psycopg.connect(self.db) as connection:
+            return connection.execute(sql.encode()).fetchall()
+
+    def rows(self) -> list[Any]:
+        """Every row of the target, without the number of the load that brought it."""
+        columns = ", ".join(column.name for column in self.pipeline.columns)
+        return self.query(
+            f"select _partition, _offset, _timestamp, {columns} from {self.pipeline.target} order by 1, 2"
+        )
+
+    def gaps(self) -> list[tuple[int, int, int]]:
+        return self.query("select partition, from_offset, until_offset from penstock.gaps order by 1, 2")
+
+    def covered(self) -> list[tuple[int, int, int, int]]:
+        return self.query("select partition, from_offset, until_offset, load_id from penstock.covered order by 1, 2")
+
+    def state(self, load_id: int) -> str:
+        return str(self.query(f"select state from penstock.loads where load_id = {load_id}")[0][0])
