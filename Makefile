@@ -48,7 +48,7 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 .venv/.installed: .venv/.made requirements.lock requirements-uv.lock pyproject.toml
 	@echo "installing the pinned packages" >&2
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock
-	@$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $@
 
@@ -56,7 +56,7 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 .venv-bench/.installed: bench/requirements.lock | .venv/.installed
 	@echo "installing the benchmark's peers" >&2
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-bench
-	@$(BIN)/uv pip sync -q --python .venv-bench/bin/python --require-hashes bench/requirements.lock
+	@$(BIN)/uv pip sync -q --compile-bytecode --python .venv-bench/bin/python --require-hashes bench/requirements.lock
 	@touch $@
 
 .jars/.checked: pom.xml jars.sha256 | .venv/.installed

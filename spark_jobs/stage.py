@@ -20,7 +20,7 @@ from penstock.staging import run_stage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,22 +46,23 @@ def tell(error: PenstockError) -> int:
 
 
 def stage(load: int, attempt: int) -> None:
-    """Stage with a Spark session of its own; it is opened when the attempt has been found to count."""
-    sessions: list[SparkSession] = []
+    """Stage with a Spark context of its own; it is opened when the attempt has been found to count."""
+    contexts: list[SparkContext] = []
     try:
-        run_stage(read_settings(os.environ), load, attempt, lambda: open_session(load, sessions))
+        run_stage(read_settings(os.environ), load, attempt, lambda: open_context(load, contexts))
     finally:
-        for session in sessions:
-            session.stop()
+        for context in contexts:
+            # PySpark's own stop() waits another second for a thread that ends with this process.
+            context._jsc.stop()
 
 
-def open_session(load: int, sessions: list[SparkSession]) -> SparkSession:
-    """Open the session, and note it down so that it is stopped."""
-    from pyspark.sql import SparkSession
+def open_context(load: int, contexts: list[SparkContext]) -> SparkContext:
+    """Open the context, and note it down so that it is stopped."""
+    from pyspark import SparkConf, SparkContext
 
-    session = SparkSession.builder.appName(f"penstock load {load}").getOrCreate()
-    sessions.append(session)
-    return session
+    context = SparkContext.getOrCreate(SparkConf().setAppName(f"penstock load {load}"))
+    contexts.append(context)
+    return context
 
 
 if __name__ == "__main__":

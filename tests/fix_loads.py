@@ -63,7 +63,7 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
                 [generation_id, range_.partition, range_.from_offset, range_.from_offset],
             )
     load_id = _one(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation_id, kind=kind,
-                   run_id=f"{kind} {ranges}", declaration=declaration)["load_id"]  # fmt: skip
+                   run_id=f"{kind} {ranges}", declaration=declaration, backfill_id=None)["load_id"]  # fmt: skip
     for range_ in ranges:
         ledger.run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
                    from_offset=range_.from_offset, until_offset=range_.until_offset,

@@ -30,7 +30,7 @@ class Begun:
     attempt: int
 
     def stage(self, spark: SparkSession, attempt: int | None = None) -> None:
-        run_stage(self.settings, self.load_id, attempt or self.attempt, lambda: spark)
+        run_stage(self.settings, self.load_id, attempt or self.attempt, lambda: spark.sparkContext)
 
     def load(self) -> Load:
         with open_ledger(self.settings.db) as connection:

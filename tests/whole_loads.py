@@ -67,7 +67,7 @@ class Loader:
         with open_ledger(self.db) as connection:
             attempt = begin_staging(connection, load_id)
         assert attempt is not None
-        run_stage(self.settings, load_id, attempt, lambda: self.spark)
+        run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
         assert validate_load(self.db, load_id).passed
 
     def finish(self, load_id: int) -> None:

@@ -63,13 +63,14 @@ def _take(ranges: list[Range], offsets: int) -> tuple[list[Range], list[Range]]:
     """Take so many offsets from the starts of ranges; what is left comes back too."""
     taken, left = [], []
     room = offsets
-    for place, range_ in enumerate(ranges):
+    # The shortest first: what it leaves of its share is for the others.
+    for place, range_ in enumerate(sorted(ranges, key=len)):
         share = min(len(range_), -(-room // (len(ranges) - place)))
         middle = range_.from_offset + share
         taken.append(Range(range_.partition, range_.from_offset, middle))
         left.append(Range(range_.partition, middle, range_.until_offset))
         room -= share
-    return [range_ for range_ in taken if len(range_)], [range_ for range_ in left if len(range_)]
+    return sorted(filter(len, taken)), sorted(filter(len, left))
 
 
 def subtract_ranges(ranges: list[Range], gone: list[Range]) -> list[Range]:

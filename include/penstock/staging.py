@@ -15,7 +15,7 @@ from penstock.statements import read_statements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
     from penstock.assignment import Assignment
     from penstock.ledger import Connection, Load
@@ -42,15 +42,15 @@ def begin_staging(connection: Connection, load_id: int) -> int | None:
     return attempt
 
 
-def run_stage(settings: Settings, load_id: int, attempt: int, open_session: Callable[[], SparkSession]) -> None:
+def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
     """Stage a load by an attempt that has been begun; it is `staged` when this returns."""
     with ledger.open_ledger(settings.db) as connection:
         load = ledger.read_load(connection, load_id)
         if not is_current(load, attempt):
             log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
             return
-        spark = open_session()
-        ledger.record_application(connection, load_id, attempt, spark.sparkContext.applicationId)
+        spark = open_context()
+        ledger.record_application(connection, load_id, attempt, spark.applicationId)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
     assignment = make_assignment(settings, load, attempt)
     try:
@@ -75,7 +75,7 @@ def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
     return max(LEAST_CHUNK, min(MOST_CHUNK, -(-planned // CHUNKS)))
 
 
-def run_tasks(spark: SparkSession, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
+def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
     """Have every chunk staged by a Spark task of its own."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -96,7 +96,7 @@ def run_tasks(spark: SparkSession, load: Load, assignment: Assignment, chunks: l
 
 
 def stage_chunks(
-    spark: SparkSession, load: Load, assignment: Assignment, chunks: list[Chunk]
+    spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
     """Stage the chunks, each by a Spark task; back comes which of them were written by this very run."""
     # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
@@ -107,7 +107,7 @@ def stage_chunks(
     from penstock.tasks import make_native_task
 
     # Numbers in, numbers out: a DataFrame would bring up the SQL engine for them, in 2 to 3 CPU seconds.
-    numbers = spark.sparkContext.parallelize(range(len(chunks)), len(chunks))
+    numbers = spark.parallelize(range(len(chunks)), len(chunks))
     return list(numbers.mapPartitions(make_native_task(assignment, chunks)).collect())
 
 

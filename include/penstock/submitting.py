@@ -116,6 +116,8 @@ def make_spark_environment() -> dict[str, str]:
     return {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # spark-submit asks a JVM of its own how to start the driver's.
+        "SPARK_LAUNCHER_OPTS": QUICK_START,
         "SPARK_HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }

@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from fix_airflow import CANARY
 from loading_process import locked
+from penstock.rollback import roll_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,6 +224,41 @@ def test_a_run_that_failed_for_good_alerts_once_and_its_log_ends_with_the_reason
     assert "this run was given load" in airflow.log("nowhere", run, "plan")[-1]
 
 
+def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_it_cannot_load(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, list(range(200)))
+    declare(airflow, "filled", topic)
+    assert airflow.run("filled")[1] == "success"
+    [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'filled'")
+    roll_back(airflow.loads, load, "ann", "a mistake")
+    form = "dags/penstock_backfill/details"
+    airflow.wait(lambda: "filled" in airflow.get(form)["params"]["pipeline"]["schema"]["enum"], 60, "the form has it")
+
+    dry, state = airflow.run("penstock_backfill", pipeline="filled", dry_run=True, records_per_load=150)
+    assert state == "success"
+    told = airflow.log("penstock_backfill", dry, "plan")
+    assert any("would load partition 0 offsets [0, 200)" in line for line in told)
+    assert any("filled: 2 loads, at most 200 records" in line for line in told)
+    assert query(airflow, "select count(*) from penstock.backfills") == [(0,)]
+
+    refused, state = airflow.run("penstock_backfill", pipeline="filled", what="offsets", offsets=["0:0-999", "7:0-1"])
+    assert state == "failed"
+    reason = airflow.log("penstock_backfill", refused, "plan")[-1]
+    assert "partition 0 offsets [0, 999): the log ends at 200" in reason
+    assert "partition 7 offsets [0, 1): there is no such partition" in reason
+
+    run, state = airflow.run("penstock_backfill", 240, pipeline="filled", records_per_load=150)
+    assert state == "success", airflow.tasks("penstock_backfill", run)
+    assert query(airflow, "select count(*), count(distinct id) from airflow.filled") == [(200, 200)]
+    assert query(airflow, "select loads, loads_done, offsets_done, actor from penstock.backfills") == [
+        (2, 2, 200, "admin")
+    ]
+    events = airflow.get("assets/events", source_dag_id="penstock_backfill")["asset_events"]
+    assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
+
+
 def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_until_it_is_mended(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:
@@ -262,7 +298,11 @@ def read_listening_addresses(airflow: AirflowSite) -> set[str]:
 
 def read_all_told(airflow: AirflowSite, dag: str, run: str) -> list[str]:
     """All that Airflow keeps of a run and shows: rendered templates, XComs, the logs, and the logs of its own parts."""
-    told = [json.dumps(airflow.get(f"dags/{dag}/dagRuns/{run}/taskInstances"))]
+    instances = airflow.get(f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
+    assert {"stage": ["load_id"]}.items() <= {
+        each["task_id"]: list(each["rendered_fields"]) for each in instances
+    }.items()
+    told = [json.dumps(instances)]
     for task in airflow.tasks(dag, run):
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries"
         entries = airflow.get(path)["xcom_entries"]

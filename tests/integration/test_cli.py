@@ -209,3 +209,34 @@ def test_a_database_out_of_reach_is_told_without_its_password(cli: Cli) -> None:
     assert code == 1
     assert "cannot be reached" in told
     assert "canary" not in out + told
+
+
+def test_a_load_is_rolled_back_and_loaded_again_as_two_by_a_backfill(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    write_declaration(cli.folder, account.topic)
+    account.send_orders(20)
+    _, loaded = cli.document("run", "orders")
+
+    code, rolled = cli.document("rollback", str(loaded["load"]), "--why", "a mistake")
+    whole = {"partition": 0, "from": 0, "until": 20, "offsets": 20}
+    assert (code, rolled) == (0, {"load": loaded["load"], "state": "rolled_back", "ranges": [whole]})
+    code, preview = cli.document("backfill", "orders", "--gaps", "--dry-run", "--records-per-load", "15")
+    assert (code, preview["state"], preview["ranges"], len(preview["loads"])) == (0, "preview", [whole], 2)
+    assert preview["seconds"] > 0
+
+    code, done = cli.document("backfill", "orders", "--gaps", "--records-per-load", "15", "--parallel", "2")
+    assert (code, done) == (0, {"backfill": 1, "state": "done", "loads": 2, "loads_done": 2, "offsets": 20,
+                                "offsets_done": 20, "rows": 20})  # fmt: skip
+    code, nothing = cli.document("backfill", "orders", "--gaps")
+    assert (code, nothing["state"]) == (0, "empty")
+    code, _, told = cli("backfill", "orders", "--offsets", "0:0-5")
+    assert code == 2
+    assert "has brought it; ask for all gaps, or to replace it" in told
+    code, _, told = cli("backfill", "orders", "--resume", "1", "--gaps")
+    assert code == 2
+    assert "give --resume alone" in told
+    code, _, told = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
+    assert code == 6
+    assert "have been loaded again meanwhile" in told

@@ -78,7 +78,9 @@ def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) ->
             f"there is no backfill {backfill_id} of {pipeline.name}.", next_step="penstock.backfills lists them."
         )
     return [
-        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/{load_id}") if state == "failed" else load_id
+        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/instead of {load_id}")
+        if state == "failed"
+        else load_id
         for load_id, state in read_load_ids(connection, backfill_id).items()
         if state in ("failed", *OPEN_STATES)
     ]

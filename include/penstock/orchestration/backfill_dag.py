@@ -58,7 +58,7 @@ def make_backfill_dag(pipelines: Sequence[str]) -> DAG:
 
 
 def _make_load() -> Any:  # noqa: ANN401 - Airflow's type of a group that can be expanded
-    @task_group(group_id="load", default_args=_for_each_task())
+    @task_group(group_id="load", default_args=_for_each_task())  # type: ignore[untyped-decorator]
     def load(load_id: Any) -> None:  # noqa: ANN401 - a number, once it runs
         stage = StageOperator(task_id="stage", load_id=load_id, pool=POOL)
         validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])

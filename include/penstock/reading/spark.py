@@ -20,6 +20,7 @@ from penstock.tasks import stage_chunk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.assignment import Assignment
@@ -36,10 +37,13 @@ NO_TIMESTAMP_TYPE = -1
 RESULT = "task int, won boolean"
 
 
-def stage_with_spark(spark: SparkSession, assignment: Assignment, chunks: Sequence[Chunk]) -> list[tuple[int, bool]]:
+def stage_with_spark(context: SparkContext, assignment: Assignment, chunks: Sequence[Chunk]) -> list[tuple[int, bool]]:
     """Stage every chunk by a task of its own, told by its place in a union; who wrote each chunk comes back."""
+    from pyspark.sql import SparkSession
+
     check_log(assignment.source, chunks)
-    frames = [open_frame(spark, assignment.source, chunk) for chunk in chunks]
+    session = SparkSession(context)
+    frames = [open_frame(session, assignment.source, chunk) for chunk in chunks]
     union = reduce(lambda left, right: left.unionAll(right), frames)
     return [(row["task"], row["won"]) for row in union.mapInArrow(make_task(assignment, chunks), RESULT).collect()]
 
