@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.errors import KafkaError
@@ -110,9 +110,20 @@ def _list_offsets(
         dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
     )
     return {
-        partition.partition: _answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}")
+        partition.partition: _read_offset(
+            future, f"asked for offsets of {partition.topic} partition {partition.partition}"
+        )
         for partition, future in asked.items()
     }
+
+
+def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
+    found = _answer(future, asked)
+    # Where a leader never answered, the client may give this instead of an error. Taken for an offset, it would read as
+    # a lost log, or as a time after the last record.
+    if found.offset == OFFSET_INVALID:
+        raise _unanswered(asked, "no offset came")
+    return found
 
 
 def _answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
@@ -122,7 +133,11 @@ def _answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many t
         reason = error.args[0].str()
     except TimeoutError:
         reason = f"no answer within {ANSWER_SECONDS + 5} s"
-    raise KafkaError(
+    raise _unanswered(asked, reason)
+
+
+def _unanswered(asked: str, reason: str) -> KafkaError:
+    return KafkaError(
         f"Kafka, {asked}, did not answer: {reason}.",
         next_step="check that the brokers run and can be reached, and that the topic and the rights to it are there.",
     )
