@@ -53,7 +53,7 @@ class Loader:
         with open_ledger(self.settings.db) as connection:
             attempt = begin_staging(connection, load_id)
         assert attempt is not None, "the load is staged already"
-        run_stage(self.settings, load_id, attempt, lambda: self.spark)
+        run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
 
     def publish(self, load_id: int) -> Load:
         """Publish, and give the load as it is then."""
