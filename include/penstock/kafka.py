@@ -51,13 +51,13 @@ def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> T
 def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> dict[str, TopicLog]:
     """Ask for several topics through one connection."""
     admin = connect(settings)
-    cluster_id = _answer(
+    cluster_id = await_answer(
         admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which cluster it is"
     ).cluster_id  # fmt: skip
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
     logs = {}
     for topic, isolation in topics.items():
-        description = _answer(described[topic], f"asked about topic {topic}")
+        description = await_answer(described[topic], f"asked about topic {topic}")
         partitions = [
             TopicPartition(topic, partition.id)
             for partition in sorted(description.partitions, key=lambda part: part.id)
@@ -118,7 +118,7 @@ def _list_offsets(
 
 
 def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
-    found = _answer(future, asked)
+    found = await_answer(future, asked)
     # Where a leader never answered, the client may give this instead of an error. Taken for an offset, it would read as
     # a lost log, or as a time after the last record.
     if found.offset == OFFSET_INVALID:
@@ -126,7 +126,8 @@ def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - conf
     return found
 
 
-def _answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+    """Wait for an answer of the admin client; a KafkaError says what was asked."""
     try:
         return future.result(timeout=ANSWER_SECONDS + 5)
     except KafkaException as error:

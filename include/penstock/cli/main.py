@@ -129,6 +129,30 @@ def status(names: Names = None, *, json: Json = False) -> None:
 
 
 @app.command()
+def doctor(names: Names = None, *, json: Json = False) -> None:
+    """Look for settings that can lose records, and tell how long what is not loaded yet is kept."""
+    from penstock.cli.doctor import doctor_document, print_doctor
+    from penstock.doctor.examining import examine_pipelines
+    from penstock.doctor.reading import read_known
+    from penstock.ledger import open_ledger
+
+    with stopping(as_json=json):
+        settings = read_environment()
+        pipelines = choose_pipelines(settings.pipelines, names)
+        with open_ledger(settings.db) as connection:
+            known = read_known(connection, pipelines)
+        found = examine_pipelines(known, settings.kafka, pipelines)
+        if json:
+            output.print_json(doctor_document(found))
+        else:
+            print_doctor(found)
+        wrong = sum(finding.level == "wrong" for diagnosis in found for finding in diagnosis.findings)
+        if wrong:
+            output.tell(f"{wrong} findings are wrong: records can be lost. Change what is listed.")
+            raise typer.Exit(1)
+
+
+@app.command()
 def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
     """Publish a held load as it is."""
     from penstock.settling import approve_load

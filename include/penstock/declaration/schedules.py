@@ -16,6 +16,15 @@ _FIELDS = (
     ("day of the week", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
 )
 _PART = re.compile(r"(?:\*|(?P<low>[0-9a-z]+)(?:-(?P<high>[0-9a-z]+))?)(?:/(?P<step>[0-9]{1,4}))?")
+# What Airflow makes of them. The two others have no times of their own.
+_TIMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+}
 # What Airflow's cron knows beyond plain cron: the last day, the last or the n-th weekday of the month.
 _SPECIAL = re.compile(r"l|l[0-7]|[0-7a-z]+#[1-5l]")
 
@@ -49,3 +58,35 @@ def _number(text: str, low: int, words: tuple[str, ...]) -> int | None:
     if text in words:
         return words.index(text) + low
     return int(text) if text.isdigit() and len(text) <= 2 else None
+
+
+def expand_schedule(text: str) -> tuple[frozenset[int], ...] | None:
+    """The minutes, hours, days of the month, months and days of the week (Sunday is 0) of a schedule that fits.
+
+    None for @once and @continuous, which have none, and for special days (L, #), which are no sets of numbers.
+    """
+    fields = _TIMES.get(text, text).lower().split()
+    if len(fields) != len(_FIELDS):
+        return None
+    expanded = []
+    for field, (_, low, high, words) in zip(fields, _FIELDS, strict=True):
+        forms = [_PART.fullmatch(part) for part in field.split(",")]
+        numbers = {number for form in forms if form for number in _expand(form, low, high, words)}
+        if not all(forms) or not numbers:
+            return None
+        expanded.append(frozenset(number % 7 for number in numbers) if high == 7 else frozenset(numbers))
+    return tuple(expanded)
+
+
+def _expand(form: re.Match[str], low: int, high: int, words: tuple[str, ...]) -> list[int]:
+    """All numbers of one part; a range whose end comes first goes round: 22-2 are the hours 22, 23, 0, 1, 2."""
+    high = 6 if high == 7 and form["low"] is None else high
+    first = low if form["low"] is None else _number(form["low"], low, words)
+    last = high if form["high"] is None else _number(form["high"], low, words)
+    if first is None or last is None:
+        return []
+    if form["low"] is not None and form["high"] is None and form["step"] is None:
+        last = first
+    last = last if last >= first else last + high - low + 1
+    size = high - low + 1
+    return [low + (number - low) % size for number in range(first, last + 1, int(form["step"] or 1))]

@@ -103,5 +103,5 @@ def _print(out: Console, title: str, columns: tuple[str, ...], rows: list[tuple[
 
 def _write(column: str, cell: object) -> str:
     if isinstance(cell, datetime):
-        return f"{cell:%m-%d %H:%M:%S}"
+        return f"{cell:%H:%M:%S}"
     return f"{cell:,}" if column in COUNTS else str(cell)

@@ -80,7 +80,11 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
             "all gaps", type="string", enum=list(backfill_steps.WAYS), title="What", description="Which way to say it."
         ),
         "offsets": Param(
-            [], type="array", items={"type": "string"}, title="Offsets", description="partition:from-until, one a line."
+            None,
+            type=["null", "array"],
+            items={"type": "string"},
+            title="Offsets",
+            description="partition:from-until, one a line.",
         ),
         "from_time": Param(None, type=["null", "string"], format="date-time", title="From time", description=TIME),
         "until_time": Param(None, type=["null", "string"], format="date-time", title="Until time", description=TIME),

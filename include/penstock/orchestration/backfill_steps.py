@@ -62,7 +62,7 @@ def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
     from penstock.backfill.asking import Asked, read_what
 
     what = read_what(
-        params["offsets"] if params["what"] == "offsets" else [],
+        params["offsets"] or [] if params["what"] == "offsets" else [],
         _read_time(params["from_time"]) if params["what"] == "time" else None,
         _read_time(params["until_time"]) if params["what"] == "time" else None,
         gaps=params["what"] == "all gaps",

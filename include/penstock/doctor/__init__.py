@@ -1,0 +1,1 @@
+"""Whether the settings around a pipeline can lose records, and how long Kafka keeps what is not loaded yet."""

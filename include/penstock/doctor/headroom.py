@@ -1,0 +1,112 @@
+"""When records that are not loaded yet will be deleted: pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.doctor.facts import compare
+from penstock.doctor.intervals import HOUR, write_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from penstock.doctor.commands import Commands
+    from penstock.doctor.facts import Finding
+    from penstock.doctor.retention import Need, Retention
+    from penstock.kafka import PartitionLog
+
+State = Literal["lost", "counted", "unlimited", "unknown", "nothing_waits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How long the records of a partition that are not loaded yet are kept. `hours` is None unless it is known."""
+
+    partition: int
+    state: State
+    waiting: int
+    hours: float | None
+    told: str
+
+
+def measure_headroom(
+    partition: int, position: int, log: PartitionLog, retention: Retention | None, oldest_ms: int | None, now_ms: int
+) -> Headroom:
+    """Measure one partition. `oldest_ms` is the timestamp of the first record from the position on, if it is known."""
+    waiting = max(0, log.end - max(position, log.start))
+    if position < log.start:
+        return Headroom(partition, "lost", waiting, 0.0, f"offsets [{position}, {log.start}) are deleted already")
+    if not waiting:
+        return Headroom(partition, "nothing_waits", 0, None, "everything is loaded")
+    if retention is None:
+        return Headroom(partition, "unknown", waiting, None, "Kafka does not tell the topic's retention")
+    others = _name_others(retention)
+    if retention.time is None:
+        told = f"not by age; {others}" if others else "nothing is deleted, by age or by size"
+        return Headroom(partition, "unknown" if others else "unlimited", waiting, None, told)
+    if oldest_ms is None:
+        return Headroom(partition, "unknown", waiting, None, "no record was visible, or none came in time")
+    hours = count_hours(oldest_ms, retention.time, now_ms)
+    told = f"not before {hours:g} h by age" if hours else "may be deleted at any moment"
+    return Headroom(partition, "counted", waiting, hours, f"{told}; {others}" if others else told)
+
+
+def count_hours(oldest_ms: int, kept: timedelta, now_ms: int) -> float:
+    """Hours until the oldest record has the age at which records are deleted; rounded down, never below zero.
+
+    Kafka deletes a segment when its newest record has that age: so later than this, and never earlier.
+    """
+    left = kept / HOUR - (now_ms - oldest_ms) / 3_600_000
+    return max(0.0, math.floor(left * 100) / 100)
+
+
+def _name_others(retention: Retention) -> str:
+    """Ways to go that have no known time."""
+    size = "by size at a time that cannot be known here" if retention.size is not None else ""
+    compaction = "by compaction at any time" if retention.compacts else ""
+    return " or ".join(filter(None, (size, compaction)))
+
+
+def find_growth(logs: Mapping[int, PartitionLog], firsts_ms: Mapping[int, int], now_ms: int) -> float | None:
+    """Offsets per hour of the fastest partition, over all that it retains; None if no record tells a time."""
+    rates = [
+        (logs[partition].end - logs[partition].start) / ((now_ms - first_ms) / 3_600_000)
+        for partition, first_ms in firsts_ms.items()
+        if first_ms < now_ms
+    ]
+    return max(rates, default=None)
+
+
+def judge_headroom(measured: Sequence[Headroom], need: Need, commands: Commands) -> Finding:
+    """The next load must come before the first record goes."""
+    wanted = f"more than an interval, {write_duration(need.interval)}" if need.interval else "more than none"
+    known = {each.partition: each.hours for each in measured if each.hours is not None}
+    if not known:
+        return _judge_without_hours(measured, wanted)
+    least = min(known, key=known.__getitem__)
+    return compare(
+        "pipeline",
+        "headroom",
+        f"{known[least]:g} h in partition {least}",
+        wanted,
+        fits=known[least] > (need.interval / HOUR if need.interval else 0),
+        told="the next load by the schedule may find records deleted",
+        change=f"load now; until all is loaded: {commands.set_topic('retention.ms', -1)}",
+    )
+
+
+def _judge_without_hours(measured: Sequence[Headroom], wanted: str) -> Finding:
+    unknown = [each for each in measured if each.state == "unknown"]
+    return compare(
+        "pipeline",
+        "headroom",
+        "unknown" if unknown else "not needed",
+        wanted,
+        fits=not unknown,
+        otherwise="warning",
+        told="; ".join(dict.fromkeys(each.told for each in unknown)),
+        change="load soon, and see that records are deleted by age alone, or not at all",
+    )

@@ -1,0 +1,70 @@
+"""What waits to be loaded, and how old it is: asked of Kafka."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.doctor.headroom import find_growth, measure_headroom
+from penstock.lag import read_first_timestamps
+from penstock.plan import open_positions
+from penstock.planning import first_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.doctor.facts import Known
+    from penstock.doctor.headroom import Headroom
+    from penstock.doctor.retention import Retention
+    from penstock.kafka import TopicLog
+    from penstock.pipeline import Pipeline
+
+# This may take longer than a status: what has not come by then is unknown.
+PATIENCE_SECONDS = 20.0
+
+
+def read_headroom(
+    kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, known: Known, retention: Retention | None
+) -> tuple[Headroom, ...]:
+    """Measure how long the records of each partition are kept that the next load would read."""
+    positions = _locate(kafka, pipeline, log, known)
+    oldest = {}
+    if retention is not None and retention.time is not None:  # else their age decides nothing
+        oldest = _read_firsts(kafka, pipeline, log, positions)
+    return tuple(
+        measure_headroom(number, position, log.partitions[number], retention, oldest.get(number), _now_ms())
+        for number, position in sorted(positions.items())
+    )
+
+
+def read_growth(
+    kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, retention: Retention | None
+) -> float | None:
+    """Offsets per hour of the fastest partition; asked only where a size decides what is deleted."""
+    if retention is None or retention.size is None:
+        return None
+    starts = {number: partition.start for number, partition in log.partitions.items()}
+    return find_growth(log.partitions, _read_firsts(kafka, pipeline, log, starts), _now_ms())
+
+
+def _locate(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, known: Known) -> dict[int, int]:
+    """Where the next load starts in each partition that is there; where nothing was planned yet, as it would start."""
+    first = {} if known.positions else first_offsets(kafka, pipeline, log)
+    located = {**known.positions, **open_positions(known.positions, log.partitions, first)}
+    return {number: position for number, position in located.items() if number in log.partitions}
+
+
+def _read_firsts(
+    kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, positions: Mapping[int, int]
+) -> dict[int, int]:
+    """The timestamps (ms) of the first records from these positions on, where the log has any."""
+    within = {
+        number: position
+        for number, position in positions.items()
+        if log.partitions[number].start <= position < log.partitions[number].end
+    }
+    return read_first_timestamps(kafka, log.topic, within, pipeline.isolation, PATIENCE_SECONDS)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
