@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from declaring import declare
-from loading_here import Loader, MakeLoader
-from penstock.settings import Settings
 from penstock.stack.broker import Broker
+from whole_loads import Loader, MakeLoader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +19,6 @@ def make_loader(db: str, kafka: Broker, spark: SparkSession) -> MakeLoader:
     """A factory of loaders into the test's database."""
 
     def make(topic: str, bootstrap: str | None = None, **changes: Any) -> Loader:
-        settings = Settings(db, {"bootstrap.servers": bootstrap or kafka.bootstrap}, Path(os.devnull), "local[2]")
-        return Loader(settings, declare(topic, **changes), spark)
+        return Loader(db, bootstrap or kafka.bootstrap, spark, declare(topic, **changes))
 
     return make

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from confluent_kafka import TopicPartition
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import await_true, query
 from penstock.stack.broker import Broker
 from plain_consumer import open_consumer, read_ids, read_to_end
 from producing import Account, order
 from proving import Watcher, find_faults
+from whole_loads import MakeLoader
 
 HOUR = 3_600_000
 NOON = 1_767_268_800_000  # of 1 January 2026

@@ -11,7 +11,6 @@ from confluent_kafka import TopicPartition
 
 from fix_cluster import Cluster
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import await_blocked, await_true, query, stopped_at_first_copy
 from penstock import kafka as asking
 from penstock.assignment import make_assignment
@@ -26,6 +25,7 @@ from plain_consumer import open_consumer
 from producing import Account
 from proving import Watcher, find_faults
 from proxy import LIST_OFFSETS, KafkaProxy
+from whole_loads import MakeLoader
 
 THREE_LEADERS = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 

@@ -14,7 +14,6 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from fix_cluster import Cluster
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import await_true, query
 from penstock.errors import KafkaError as PenstockKafkaError
 from penstock.errors import LogLostError
@@ -24,6 +23,7 @@ from plain_consumer import open_consumer, read_ids, read_to_end, run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults
 from proxy import PRODUCE, KafkaProxy
+from whole_loads import MakeLoader
 
 ALL = {"acks": "all"}
 

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import await_blocked, await_true, locked, query
 from penstock.stack.broker import Broker
 from producing import Account
 from proving import Watcher, find_faults
 from proxy import OFFSET_COMMIT, KafkaProxy
+from whole_loads import MakeLoader
 
 LOADER = Path(__file__).parents[1] / "plain_loader.py"
 # The product's own function, in a process that can be killed.
@@ -110,7 +110,7 @@ def test_penstock_killed_at_the_same_points_has_both_or_neither_and_the_next_run
     with Watcher(db):
         load = loader.plan()
         assert load is not None
-        loader.prepare(load.load_id)
+        loader.stage(load.load_id)
         with locked(db, point), running(db, "-c", PUBLISH, str(load.load_id)) as process:
             await_blocked(db)
             process.kill()
@@ -132,7 +132,7 @@ def test_penstock_killed_after_the_commit_has_both_and_the_next_run_loads_only_w
     with Watcher(db):
         load = loader.plan()
         assert load is not None
-        loader.prepare(load.load_id)
+        loader.stage(load.load_id)
         with running(db, "-c", PUBLISH, str(load.load_id)) as process:
             await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "it is published")
             process.kill()

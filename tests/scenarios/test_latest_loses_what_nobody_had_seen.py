@@ -6,13 +6,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from fix_kafka import MakeTopic, add_partitions
-from loading_here import MakeLoader
 from loading_process import query
 from penstock.ranges import Range
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import Account
 from proving import find_faults
+from whole_loads import MakeLoader
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_first_run_reads_all_nothing_or_stops_by_auto_offset_reset_and_penstoc
     assert stopped.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
 
     loader = make_loader(account.topic)
-    loader.settings.kafka["auto.offset.reset"] = "latest"  # type: ignore[index]
+    loader.client["auto.offset.reset"] = "latest"
     loaded = loader.run()
 
     assert loaded is not None

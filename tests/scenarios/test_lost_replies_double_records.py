@@ -8,13 +8,13 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import query
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults
 from proxy import PRODUCE, KafkaProxy
+from whole_loads import MakeLoader
 
 COPIES = """
 select _key, note, count(*), array_agg(_offset order by _offset) from analytics.orders

@@ -5,13 +5,13 @@ from __future__ import annotations
 from confluent_kafka import Producer
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import query
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults
 from proxy import PRODUCE, KafkaProxy
+from whole_loads import MakeLoader
 
 
 def test_three_lost_replies_make_no_copy_if_the_producer_is_idempotent(

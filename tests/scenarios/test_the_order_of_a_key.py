@@ -12,12 +12,12 @@ from confluent_kafka import Message, Producer, TopicPartition
 
 from declaring import COLUMNS
 from fix_kafka import MakeTopic, add_partitions
-from loading_here import MakeLoader
 from loading_process import query
 from penstock.stack.broker import Broker
 from plain_consumer import open_consumer, read_to_end
 from producing import Account, Sent
 from proving import find_faults
+from whole_loads import MakeLoader
 
 KEYS = [f"customer-{number}" for number in range(100)]
 NOON = 1_767_268_800_000  # of 1 January 2026

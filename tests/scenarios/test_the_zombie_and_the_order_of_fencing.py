@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import await_blocked, await_true, locked, query
 from penstock.errors import FencedError
 from penstock.publish import publish_load
@@ -18,6 +17,7 @@ from penstock.stack.broker import Broker
 from producing import Account
 from proving import Watcher, find_faults
 from proxy import KafkaProxy
+from whole_loads import MakeLoader
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,10 @@ def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_w
     db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
 ) -> None:
     old = make_loader(account.topic)
-    through_proxy = replace(old.settings, kafka={"bootstrap.servers": faulty_network.address})
-    new = replace(old, settings=through_proxy)
+    new = replace(old, bootstrap=faulty_network.address)
     zombie = old.plan()
     assert zombie is not None
-    old.prepare(zombie.load_id)
+    old.stage(zombie.load_id)
     account.send_orders(50, first=100)
 
     with Watcher(db), ThreadPoolExecutor() as threads:
@@ -150,7 +149,7 @@ def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_w
             publishing.result(60)
         assert load is not None
         assert load.ranges == (Range(0, 0, 150),)
-        new.prepare(load.load_id)
+        new.stage(load.load_id)
         published = new.publish(load.load_id)
 
     assert published.rows == 150
@@ -163,7 +162,7 @@ def test_a_plan_made_while_another_publishes_waits_and_goes_on_behind_it(
     loader = make_loader(account.topic)
     first = loader.plan()
     assert first is not None
-    loader.prepare(first.load_id)
+    loader.stage(first.load_id)
     account.send_orders(50, first=100)
 
     with Watcher(db), ThreadPoolExecutor() as threads:
@@ -176,7 +175,7 @@ def test_a_plan_made_while_another_publishes_waits_and_goes_on_behind_it(
         load = planning.result(60)
         assert load is not None
         assert load.ranges == (Range(0, 100, 150),)
-        loader.prepare(load.load_id)
+        loader.stage(load.load_id)
         loader.publish(load.load_id)
 
     assert query(db, "select count(*), count(distinct id) from analytics.orders") == [(150, 150)]
@@ -192,7 +191,7 @@ def test_two_that_publish_the_same_load_at_once_publish_it_once(
     loader = make_loader(account.topic)
     load = loader.plan()
     assert load is not None
-    loader.prepare(load.load_id)
+    loader.stage(load.load_id)
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         with locked(db, "lock table penstock.position in share mode"):

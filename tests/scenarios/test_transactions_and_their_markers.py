@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from fix_kafka import MakeTopic
-from loading_here import MakeLoader
 from loading_process import query
 from penstock.kafka import Isolation, PartitionLog, read_log
 from penstock.ranges import Range
@@ -14,6 +13,7 @@ from penstock.stack.broker import Broker
 from plain_consumer import open_consumer, read_ids, read_to_end
 from producing import Account, order
 from proving import Watcher, find_faults
+from whole_loads import MakeLoader
 
 # The default of Java's consumer, and so of Spark's Kafka source
 UNCOMMITTED: Isolation = "read_uncommitted"
