@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 pytest_plugins = sorted(path.stem for path in Path(__file__).parent.glob("fix_*.py"))
 
 # A test that uses one of these, by itself or by another fixture, needs services: `make check` leaves it out.
-SERVICES = {"postgres", "kafka", "airflow", "spark"}
+SERVICES = {"postgres", "kafka", "cluster", "airflow", "spark"}
 
 
 def pytest_configure() -> None:

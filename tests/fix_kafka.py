@@ -6,11 +6,12 @@ import itertools
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.stack import ports
 from penstock.stack.broker import Broker
 from penstock.stack.processes import await_condition
+from proxy import KafkaProxy, put_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +26,34 @@ class MakeTopic(Protocol):
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def _ports() -> list[int]:
+    """The broker's, its controller's, and that of its listener behind the proxy."""
+    return ports.choose(3)
+
+
+@pytest.fixture(scope="session")
+def _kafka_proxy(_ports: list[int]) -> Iterator[KafkaProxy]:
+    with KafkaProxy(ports.LOOPBACK, _ports[2]) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory, _ports: list[int], _kafka_proxy: KafkaProxy) -> Iterator[Broker]:
     """A broker that the whole session shares; who stops or kills it starts it again."""
-    broker = Broker(tmp_path_factory.mktemp("stack") / "kafka", *ports.choose(2))
+    broker = Broker(tmp_path_factory.mktemp("stack") / "kafka", *_ports[:2])
+    put_behind(broker, _kafka_proxy)
     try:
         broker.start()
         yield broker
     finally:
         broker.kill()
+
+
+@pytest.fixture
+def faulty_network(kafka: Broker, _kafka_proxy: KafkaProxy) -> Iterator[KafkaProxy]:
+    """The way to the session's broker for clients that shall meet faults: its address is their bootstrap server."""
+    yield _kafka_proxy
+    _kafka_proxy.heal()
 
 
 @pytest.fixture
@@ -52,6 +73,13 @@ def create_topic(bootstrap: str, topic: str, partitions: int, config: dict[str, 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
     admin.create_topics([wanted])[topic].result(timeout=30)
+    await_partitions(admin, topic, partitions)
+
+
+def add_partitions(bootstrap: str, topic: str, partitions: int) -> None:
+    """Give a topic so many partitions, and wait until they can be written and read."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
     await_partitions(admin, topic, partitions)
 
 

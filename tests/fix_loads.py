@@ -66,7 +66,8 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
                    run_id=f"{kind} {ranges}", declaration=declaration, backfill_id=None)["load_id"]  # fmt: skip
     for range_ in ranges:
         ledger.run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
-                   from_offset=range_.from_offset, until_offset=range_.until_offset)  # fmt: skip
+                   from_offset=range_.from_offset, until_offset=range_.until_offset,
+                   leader_epoch=None)  # fmt: skip
     return ledger.read_load(connection, load_id)
 
 

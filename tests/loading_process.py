@@ -101,3 +101,20 @@ def locked(db: str, statement: str, *values: object) -> Iterator[None]:
         connection.execute(statement, values)
         yield
         connection.rollback()
+
+
+@contextmanager
+def stopped_at_first_copy(db: str) -> Iterator[None]:
+    """The first COPY waits for the lock on the attempt's table; its task has read, and nothing is staged."""
+    with psycopg.connect(db) as connection:
+
+        def lock_attempt() -> bool:
+            table = query(db, "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace"
+                              " and relkind = 'r'")  # fmt: skip
+            if table:
+                connection.execute(f"lock table penstock_stage.{table[0][0]} in share mode")
+            return bool(table)
+
+        await_true(lock_attempt, "the attempt has its table")
+        yield
+        connection.rollback()

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
+# Time-outs shorter than the way of a reply that is lost, as in configurations that were to be fast.
+HASTY: dict[str, int] = {
+    "request.timeout.ms": 300,
+    "socket.timeout.ms": 300,
+    "retry.backoff.ms": 50,
+    "reconnect.backoff.ms": 10,
+}
 Outcome = Literal["plain", "committed", "aborted", "open"]
 
 
@@ -34,10 +41,17 @@ class Account:
     topic: str
     sent: list[Sent] = field(default_factory=list)
 
-    def send(self, values: Iterable[bytes | None], *, partition: int | None = None, key: bytes | None = None) -> None:
-        """Produce without a transaction, and wait for every acknowledgement."""
+    def send(
+        self,
+        values: Iterable[bytes | None],
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        timestamp: int = 0,
+    ) -> None:
+        """Produce without a transaction, and wait for every acknowledgement; a timestamp of 0 is the time of now."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "linger.ms": 5})
-        self._produce(producer, values, "plain", partition, key)
+        self._produce(producer, values, "plain", partition, key, timestamp)
 
     def send_orders(self, count: int, *, partition: int | None = None, first: int = 0) -> None:
         """Produce `count` records that become rows."""
@@ -83,6 +97,7 @@ class Account:
         outcome: Outcome,
         partition: int | None,
         key: bytes | None,
+        timestamp: int = 0,
     ) -> None:
         failed: list[KafkaError] = []
 
@@ -96,7 +111,7 @@ class Account:
         for value in values:
             while True:
                 try:
-                    producer.produce(self.topic, value=value, key=key, on_delivery=note, **where)
+                    producer.produce(self.topic, value=value, key=key, timestamp=timestamp, on_delivery=note, **where)
                     break
                 except BufferError:
                     producer.poll(0.5)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+import threading
+from contextlib import suppress
 from os import pathsep
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from penstock.stack.jars import find_jars
 
@@ -13,26 +15,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORD = re.compile(r"^Partition:(\d+)\tOffset:(\d+)\t(.*)$")
+# How long the log must be silent before it counts as read: until the group has formed and the first fetch is answered
+# that may take long, once as many records have come as are expected it cannot.
+SILENCE, SILENCE_AFTER_ALL = 6.0, 1.5
 
 
-def read_visible(bootstrap: str, topic: str) -> Iterator[tuple[int, int, str]]:
-    """Read partition, offset and value of every committed record, until none has come for a while."""
-    done = subprocess.run(
+def read_visible(bootstrap: str, topic: str, expected: int | None = None) -> Iterator[tuple[int, int, str]]:
+    """Read partition, offset and value of every committed record, until none has come for a while.
+
+    With the number of `expected` records the wait is shorter after so many of them; none beyond them is left out.
+    """
+    reading = subprocess.Popen(
         [
             "java", "-Dorg.apache.logging.log4j.level=OFF", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
-            "--isolation-level", "read_committed", "--timeout-ms", "6000",
+            "--isolation-level", "read_committed", "--timeout-ms", str(int(SILENCE * 1000)),
             "--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true",
         ],
         env={"CLASSPATH": pathsep.join(str(jar) for jar in find_jars("broker")), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )  # fmt: skip
-    assert "Exception" not in done.stderr.replace("TimeoutException", ""), done.stderr
-    for line in done.stdout.splitlines():
+    with reading:
+        assert reading.stdout
+        assert reading.stderr
+        told: list[str] = []
+        listener = threading.Thread(target=told.extend, args=(reading.stderr,))
+        listener.start()
+        lines = _read_lines(reading, reading.stdout, expected)
+        listener.join()
+    said = "".join(told)
+    assert "Exception" not in said.replace("TimeoutException", ""), said
+    for line in lines:
         found = RECORD.match(line)
         assert found, line
         yield int(found[1]), int(found[2]), found[3]
+
+
+def _read_lines(reading: subprocess.Popen[str], stream: IO[str], expected: int | None) -> list[str]:
+    """Read all lines; the reader ends by itself after a silence, and by us after a shorter one once all are there."""
+    lines: list[str] = []
+    ending: threading.Timer | None = None
+    for line in stream:
+        lines.append(line.rstrip("\n"))
+        if expected is not None and len(lines) >= expected:
+            if ending is not None:
+                ending.cancel()
+            ending = threading.Timer(SILENCE_AFTER_ALL, _end, [reading])
+            ending.start()
+    return lines
+
+
+def _end(reading: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        reading.kill()

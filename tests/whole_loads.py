@@ -6,13 +6,13 @@ import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
 from penstock.backfill.asking import Asked
 from penstock.backfill.planning import plan_backfill
-from penstock.ledger import open_ledger
+from penstock.ledger import open_ledger, read_load
 from penstock.planning import plan_load
 from penstock.publish import publish_load
 from penstock.quality import validate_load
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.backfill.asking import What
     from penstock.backfill.planning import Backfill
+    from penstock.ledger import Load
     from penstock.pipeline import Pipeline
 
 _runs = itertools.count(1)
@@ -37,16 +38,35 @@ class Loader:
     bootstrap: str
     spark: SparkSession = field(repr=False)
     pipeline: Pipeline
+    client: dict[str, str] = field(default_factory=dict)  # more settings of the Kafka client
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.db, {"bootstrap.servers": self.bootstrap}, Path(os.devnull), "local[2]")
+        kafka = {"bootstrap.servers": self.bootstrap, **self.client}
+        return Settings(self.db, kafka, Path(os.devnull), "local[2]")
+
+    def plan(self) -> Load | None:
+        """Plan a live load by a run of its own; None if nothing is new."""
+        return plan_load(self.db, self.settings.kafka, self.pipeline, f"live {next(_runs)}").load
+
+    def run(self) -> Load | None:
+        """A live load of what is new, as it is when it is published; None if nothing is new."""
+        load = self.plan()
+        if load is None:
+            return None
+        self.stage(load.load_id)
+        return self.publish(load.load_id)
+
+    def publish(self, load_id: int) -> Load:
+        """Publish, and give the load as it is then."""
+        publish_load(self.db, load_id)
+        with open_ledger(self.db) as connection:
+            return read_load(connection, load_id)
 
     def load(self) -> int:
         """A live load of what is new."""
-        load = plan_load(self.db, self.settings.kafka, self.pipeline, f"live {next(_runs)}").load
+        load = self.run()
         assert load is not None, "nothing is new"
-        self.finish(load.load_id)
         return load.load_id
 
     def plan_backfill(
@@ -94,3 +114,9 @@ class Loader:
 
     def state(self, load_id: int) -> str:
         return str(self.query(f"select state from penstock.loads where load_id = {load_id}")[0][0])
+
+
+class MakeLoader(Protocol):
+    """Makes the loader of the pipeline `orders` over a topic; changes go into its declaration."""
+
+    def __call__(self, topic: str, bootstrap: str | None = None, **changes: Any) -> Loader: ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.errors import KafkaError
@@ -29,6 +29,8 @@ class PartitionLog:
 
     start: int
     end: int
+    # Of the leader that told the end; two answers that differ in nothing else tell the same.
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
             cluster_id=cluster_id,
             topic=topic,
             topic_id=str(description.topic_id),
-            partitions={number: PartitionLog(starts[number], ends[number]) for number in ends},
+            partitions={
+                number: PartitionLog(starts[number].offset, end.offset, end.leader_epoch)
+                for number, end in ends.items()
+            },
         )
     return logs
 
@@ -84,7 +89,7 @@ def find_first_offsets_at(
     partitions = [TopicPartition(log.topic, number) for number in log.partitions]
     spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     found = _list_offsets(connect(settings), partitions, spec, isolation)
-    return {number: offset for number, offset in found.items() if offset >= 0}
+    return {number: int(each.offset) for number, each in found.items() if each.offset >= 0}
 
 
 def connect(settings: Mapping[str, str]) -> AdminClient:
@@ -100,16 +105,25 @@ def connect(settings: Mapping[str, str]) -> AdminClient:
 
 def _list_offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
-) -> dict[int, int]:
+) -> dict[int, Any]:
     asked = admin.list_offsets(
         dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
     )
     return {
-        partition.partition: int(
-            await_answer(future, f"asked for offsets of {partition.topic} partition {partition.partition}").offset
+        partition.partition: _read_offset(
+            future, f"asked for offsets of {partition.topic} partition {partition.partition}"
         )
         for partition, future in asked.items()
     }
+
+
+def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
+    found = await_answer(future, asked)
+    # Where a leader never answered, the client may give this instead of an error. Taken for an offset, it would read as
+    # a lost log, or as a time after the last record.
+    if found.offset == OFFSET_INVALID:
+        raise _unanswered(asked, "no offset came")
+    return found
 
 
 def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
@@ -120,7 +134,11 @@ def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as m
         reason = error.args[0].str()
     except TimeoutError:
         reason = f"no answer within {ANSWER_SECONDS + 5} s"
-    raise KafkaError(
+    raise _unanswered(asked, reason)
+
+
+def _unanswered(asked: str, reason: str) -> KafkaError:
+    return KafkaError(
         f"Kafka, {asked}, did not answer: {reason}.",
         next_step="check that the brokers run and can be reached, and that the topic and the rights to it are there.",
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.kafka import PartitionLog
 
-FaultKind = Literal["log_start_passed", "beyond_end", "partition_gone"]
+FaultKind = Literal["log_start_passed", "beyond_end", "partition_gone", "rewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Fault:
     partition: int
     position: int
     log: PartitionLog | None
+    cut: int | None = None  # of a log that was rewritten: where
 
     def __str__(self) -> str:
         where = f"partition {self.partition}"
@@ -31,6 +32,11 @@ class Fault:
         if self.kind == "log_start_passed":
             lost = Range(self.partition, self.position, self.log.start)
             return f"{lost} are lost: the log now starts at {self.log.start}"
+        if self.cut is not None:
+            return (
+                f"{where}: the log was cut at {self.cut}, below the position {self.position}, and has grown again: "
+                "what was loaded from there on is no longer in it, and what stands there now was never loaded"
+            )
         return f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}"
 
     @property
@@ -38,6 +44,8 @@ class Fault:
         """The offsets that the log no longer holds, or that it holds under a doubtful number."""
         if self.log is None:
             return Range(self.partition, self.position, self.position)
+        if self.cut is not None:
+            return Range(self.partition, self.cut, self.position)
         low, high = sorted((self.position, self.log.start if self.kind == "log_start_passed" else self.log.end))
         return Range(self.partition, low, high)
 
@@ -70,6 +78,17 @@ def find_faults(positions: Mapping[int, int], log: Mapping[int, PartitionLog]) -
         for partition, position in sorted(positions.items())
         if (fault := _find_fault(partition, position, log.get(partition)))
     )
+
+
+def find_suspects(
+    positions: Mapping[int, tuple[int, int | None]], log: Mapping[int, PartitionLog]
+) -> dict[int, tuple[int, int]]:
+    """Positions, with their epochs, of partitions that had another leader since: only such a log can have been cut."""
+    return {
+        number: (position, epoch)
+        for number, (position, epoch) in positions.items()
+        if epoch is not None and number in log and (log[number].leader_epoch or 0) > epoch
+    }
 
 
 def _find_fault(partition: int, position: int, log: PartitionLog | None) -> Fault | None:

@@ -13,12 +13,12 @@ from penstock.errors import FencedError, HeldError, IdentityError, LogLostError,
 from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
 from penstock.pipeline import Pipeline
-from penstock.plan import find_faults, open_positions, plan_ranges
+from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
+from penstock.truncation import find_cuts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.plan import Fault
     from penstock.ranges import Range
 
 TIMES_ASKED = 5
@@ -51,12 +51,14 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     positions = _restore(connection, kafka, pipeline, generation_id, log)
     log = _ask_until_settled(kafka, pipeline, positions, log)
     plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition)
-    if plan.faults:
-        raise describe_faults(pipeline, plan.faults)
+    faults = plan.faults or _find_rewritten(connection, kafka, generation_id, log)
+    if faults:
+        raise describe_faults(pipeline, faults)
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
     if not plan.ranges:
         return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.", ended_hold)
-    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges)
+    epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
+    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:
         run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
@@ -195,6 +197,7 @@ def _restore(
             partition=partition,
             position=position,
             origin=log.partitions[partition].start,
+            leader_epoch=log.partitions[partition].leader_epoch,
         )
     return known | opened
 
@@ -219,6 +222,19 @@ def _ask_until_settled(
     return log
 
 
+def _find_rewritten(
+    connection: Connection, kafka: Mapping[str, str], generation_id: int, log: TopicLog
+) -> tuple[Fault, ...]:
+    """Find the partitions whose log was cut below the position and has grown past it since."""
+    rows = run(connection, "read_positions", generation_id=generation_id).fetchall()
+    positions = {row["partition"]: (row["position"], row["leader_epoch"]) for row in rows}
+    cuts = find_cuts(kafka, log.topic, find_suspects(positions, log.partitions))
+    return tuple(
+        Fault("rewritten", number, positions[number][0], log.partitions[number], cut)
+        for number, cut in sorted(cuts.items())
+    )
+
+
 def describe_faults(pipeline: Pipeline, faults: Sequence[Fault]) -> LogLostError:
     """Say exactly what is wrong with the log, partition by partition."""
     return LogLostError(
@@ -239,6 +255,8 @@ def write_load(
     ranges: Sequence[Range],
     kind: Kind = "live",
     backfill_id: int | None = None,
+    *,
+    leader_epochs: Mapping[int, int | None] | None = None,
 ) -> Load:
     """Write the immutable plan of a load."""
     row = run_for_row(
@@ -260,5 +278,6 @@ def write_load(
             partition=range_.partition,
             from_offset=range_.from_offset,
             until_offset=range_.until_offset,
+            leader_epoch=(leader_epochs or {}).get(range_.partition),
         )
     return ledger.read_load(connection, load_id)

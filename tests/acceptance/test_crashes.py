@@ -15,7 +15,7 @@ import pytest
 
 from declaring import write_declaration
 from fix_kafka import MakeTopic
-from loading_process import LoadingProcess, await_blocked, await_true, locked, query
+from loading_process import LoadingProcess, await_blocked, await_true, locked, query, stopped_at_first_copy
 from penstock.stack.broker import Broker
 from producing import Account, order
 from proving import Watcher, find_faults
@@ -40,23 +40,6 @@ def stopped_when_planned(db: str) -> Iterator[None]:
     """The stage step waits for the lock of the target before it begins an attempt."""
     with locked(db, "select pg_advisory_xact_lock(hashtextextended('analytics.orders', 0))"):
         yield
-
-
-@contextmanager
-def stopped_when_reading(db: str) -> Iterator[None]:
-    """The first COPY waits for the lock on the attempt's table; its task has read, and nothing is staged."""
-    with psycopg.connect(db) as connection:
-
-        def lock_attempt() -> bool:
-            table = query(db, "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace"
-                              " and relkind = 'r'")  # fmt: skip
-            if table:
-                connection.execute(f"lock table penstock_stage.{table[0][0]} in share mode")
-            return bool(table)
-
-        await_true(lock_attempt, "the attempt has its table")
-        yield
-        connection.rollback()
 
 
 @contextmanager
@@ -101,7 +84,7 @@ def stopped_before_commit(db: str) -> Iterator[None]:
 
 POINTS = {
     "planned": stopped_when_planned,
-    "reading": stopped_when_reading,
+    "reading": stopped_at_first_copy,
     "half_staged": stopped_when_half_staged,
     "staged": stopped_when_staged,
     "validated": stopped_when_validated,

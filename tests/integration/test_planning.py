@@ -11,14 +11,19 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+import penstock.kafka
 from declaring import declare
 from fix_kafka import MakeTopic, await_partitions, create_topic
 from penstock.errors import FencedError, HeldError, IdentityError, KafkaError, LogLostError, WrongUseError
+from penstock.kafka import find_offsets_at, read_log
 from penstock.ledger import open_ledger, read_load
 from penstock.planning import plan_load
 from penstock.ranges import Range
 from penstock.stack.broker import Broker
 from producing import Account, order
+from proxy import LIST_OFFSETS, KafkaProxy
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def settings(kafka: Broker) -> dict[str, str]:
@@ -267,3 +272,37 @@ def test_a_held_load_stops_the_next_run_until_the_declaration_changes(
     assert changed.ended_hold == held.load_id
     assert changed.load is not None
     assert changed.load.ranges == held.ranges
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "2026-01-01T00:00:00Z"])
+def test_offsets_that_kafka_never_told_are_no_offsets_and_nothing_is_planned_from_them(
+    start: str, db: str, make_topic: MakeTopic, kafka: Broker, faulty_network: KafkaProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The client gives no error when its question was never answered, but an offset that is none."""
+    monkeypatch.setattr(penstock.kafka, "ANSWER_SECONDS", 1)
+    account = Account(kafka.bootstrap, make_topic(2))
+    account.send_orders(10)
+    through = {"bootstrap.servers": faulty_network.address}
+    faulty_network.lose_requests(LIST_OFFSETS, 1000)
+
+    with pytest.raises(KafkaError, match=f"asked for offsets of {account.topic} partition 0, did not answer"):
+        plan_load(db, through, declare(account.topic, start=start), "run")
+
+    assert rows(db, "select count(*) from penstock.position") == [(0,)]
+    faulty_network.heal()
+    plan_load(db, through, declare(account.topic, start=start), "run")
+    assert rows(db, "select sum(position)::int from penstock.position") == [(10 if start == "latest" else 0,)]
+
+
+def test_a_time_that_kafka_could_not_be_asked_about_is_not_the_end_of_the_log(
+    db: str, make_topic: MakeTopic, kafka: Broker, faulty_network: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(penstock.kafka, "ANSWER_SECONDS", 1)
+    account = Account(kafka.bootstrap, make_topic(1))
+    account.send_orders(10)
+    log = read_log(settings(kafka), account.topic, "read_committed")
+    faulty_network.lose_requests(LIST_OFFSETS, 1000)
+
+    with pytest.raises(KafkaError, match="did not answer"):
+        find_offsets_at({"bootstrap.servers": faulty_network.address}, log, NEW_YEAR, "read_committed")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.kafka import PartitionLog
-from penstock.plan import Fault, find_faults, open_positions, plan_ranges
+from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
 from penstock.ranges import Range
 
 offsets = st.integers(min_value=0, max_value=2**62)
@@ -88,6 +88,29 @@ def test_a_fault_names_the_offsets_that_are_lost() -> None:
     assert fault == Fault("log_start_passed", 3, 100, PartitionLog(250, 900))
     assert str(fault) == "partition 3 offsets [100, 250) are lost: the log now starts at 250"
     assert fault.lost == Range(3, 100, 250)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_a_fault_that_names_what_was_loaded_and_is_gone() -> None:
+    fault = Fault("rewritten", 0, 150, PartitionLog(0, 160), cut=100)
+
+    assert fault.lost == Range(0, 100, 150)
+    assert "the log was cut at 100, below the position 150" in str(fault)
+
+
+@given(
+    st.dictionaries(st.integers(0, 5), st.tuples(offsets, st.none() | st.integers(0, 9))),
+    st.dictionaries(st.integers(0, 5), st.none() | st.integers(0, 9)),
+)
+def test_only_logs_that_had_another_leader_since_are_suspected_to_be_cut(
+    positions: dict[int, tuple[int, int | None]], epochs: dict[int, int | None]
+) -> None:
+    log = {number: PartitionLog(0, 10**9, epoch) for number, epoch in epochs.items()}
+    suspects = find_suspects(positions, log)
+
+    for number, (position, epoch) in positions.items():
+        newer = epoch is not None and (epochs.get(number) or 0) > epoch
+        assert suspects.get(number) == ((position, epoch) if newer else None)
+    assert suspects.keys() <= positions.keys()
 
 
 def test_a_partition_that_is_gone_is_a_fault_and_not_an_empty_range() -> None:

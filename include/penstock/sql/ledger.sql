@@ -59,17 +59,19 @@ values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s) returning generation_id
 
 -- name: read_positions
 -- Restore: the next offset of each partition.
-select partition, position from penstock.position where generation_id = %(generation_id)s
+select partition, position, leader_epoch from penstock.position where generation_id = %(generation_id)s
 
 -- name: open_position
 -- A partition seen for the first time; the caller checks that one row came out.
-insert into penstock.position (generation_id, partition, position, origin)
-values (%(generation_id)s, %(partition)s, %(position)s, %(origin)s)
+insert into penstock.position (generation_id, partition, position, origin, leader_epoch)
+values (%(generation_id)s, %(partition)s, %(position)s, %(origin)s, %(leader_epoch)s)
 
 -- name: move_position
 -- Compare-and-set: the caller checks that one row came out.
 update penstock.position
-set position = %(until_offset)s, load_id = %(load_id)s, moved_at = now()
+set position = %(until_offset)s, load_id = %(load_id)s, moved_at = now(),
+    leader_epoch = (select r.leader_epoch from penstock.load_range r
+                    where r.load_id = %(load_id)s and r.partition = %(partition)s and r.from_offset = %(from_offset)s)
 where generation_id = %(generation_id)s and partition = %(partition)s and position = %(from_offset)s
 
 -- name: create_load
@@ -79,8 +81,8 @@ values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)
 
 -- name: create_load_range
 -- One range of the plan.
-insert into penstock.load_range (load_id, partition, from_offset, until_offset)
-values (%(load_id)s, %(partition)s, %(from_offset)s, %(until_offset)s)
+insert into penstock.load_range (load_id, partition, from_offset, until_offset, leader_epoch)
+values (%(load_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(leader_epoch)s)
 
 -- name: begin_attempt
 -- A new try: the one before it, should it still live, is no longer current.

@@ -1,0 +1,43 @@
+"""Logs whose leaders changed: only one that was cut is a fault. The scenarios cut one, which takes three brokers."""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from declaring import declare
+from fix_kafka import MakeTopic
+from loading_process import query
+from penstock.kafka import read_log
+from penstock.planning import plan_load
+from penstock.ranges import Range
+from penstock.stack.broker import Broker
+from penstock.truncation import find_cuts
+from producing import Account, order
+
+
+def test_a_log_whose_leader_changed_and_that_lost_nothing_is_loaded_on_even_if_its_old_records_are_deleted(
+    db: str, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    account = Account(kafka.bootstrap, make_topic(3))
+    account.send_orders(10, partition=0)
+    account.send_orders(10, partition=1)
+    account.transact(map(order, range(5)), commit=False, partition=2)  # ends in records that nobody sees
+    assert plan_load(db, settings, declare(account.topic, start="latest"), "first").load is None
+    before = query(db, "select partition, position, leader_epoch from penstock.position order by 1")
+    admin = AdminClient(settings)
+    for future in admin.delete_records([TopicPartition(account.topic, 1, 10)]).values():
+        future.result(timeout=30)
+    kafka.restart()
+    account.send_orders(5, partition=0)
+
+    log = read_log(settings, account.topic, "read_committed")
+    load = plan_load(db, settings, declare(account.topic, start="latest"), "second").load
+
+    assert [row[:2] for row in before] == [(0, 10), (1, 10), (2, 6)]
+    assert all((log.partitions[number].leader_epoch or 0) > epoch for number, _, epoch in before)
+    assert find_cuts(settings, account.topic, {number: (at, epoch) for number, at, epoch in before}) == {}
+    assert load is not None
+    assert load.ranges == (Range(0, 10, 15),)
+    assert query(db, "select leader_epoch from penstock.load_range") == [(log.partitions[0].leader_epoch,)]

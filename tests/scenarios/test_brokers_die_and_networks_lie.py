@@ -1,0 +1,186 @@
+"""Leaders killed, a majority gone, connections reset, slow or half open: told in time, and nothing lost."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from fix_cluster import Cluster
+from fix_kafka import MakeTopic
+from loading_process import await_blocked, await_true, query, stopped_at_first_copy
+from penstock import kafka as asking
+from penstock.assignment import make_assignment
+from penstock.errors import KafkaError, ReadError
+from penstock.ledger import open_ledger, read_load
+from penstock.ranges import Range, cut_chunks
+from penstock.reading import native
+from penstock.stack.broker import Broker
+from penstock.staging import begin_staging
+from penstock.tasks import stage_natively
+from plain_consumer import open_consumer
+from producing import Account
+from proving import Watcher, find_faults
+from proxy import LIST_OFFSETS, KafkaProxy
+from whole_loads import MakeLoader
+
+THREE_LEADERS = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+
+
+@pytest.fixture
+def account(cluster: Cluster) -> Account:
+    """A topic of three partitions with three copies each, every broker the leader of one."""
+    return Account(cluster.bootstrap, cluster.create_topic(THREE_LEADERS, min_insync_replicas="2"))
+
+
+def read_until_silence(bootstrap: str, topic: str, seconds: float) -> int:
+    """As people end a job: no message for some seconds means that all has been read."""
+    consumer = open_consumer(bootstrap, "silence")
+    with closing(consumer):
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+        records = 0
+        while message := consumer.poll(seconds):
+            records += message.error() is None
+    return records
+
+
+def test_the_leader_killed_during_a_stage_costs_nothing(
+    db: str, cluster: Cluster, account: Account, make_loader: MakeLoader
+) -> None:
+    account.send_orders(60_000, partition=0)  # more than a reader fetches ahead
+    loader = make_loader(account.topic, cluster.faulty)
+    leader = cluster.find_leader(account.topic, 0)
+
+    with Watcher(db), ThreadPoolExecutor() as threads:
+        loading = threads.submit(loader.run)
+        with stopped_at_first_copy(db):
+            await_blocked(db)
+            cluster.brokers[leader].kill()
+        loaded = loading.result(120)
+    after = cluster.await_leader(account.topic, {1, 2, 3} - {leader})
+    account.send_orders(100, first=200_000)  # two of three copies are enough
+    again = loader.run()
+    cluster.start()
+
+    assert after != leader
+    assert loaded is not None
+    assert again is not None
+    assert (loaded.rows, again.rows) == (60_000, 100)
+    assert find_faults(db, account) == []
+
+
+def test_with_two_of_three_brokers_gone_a_plain_job_ends_well_with_a_part_and_penstock_stops_until_they_are_back(
+    db: str, cluster: Cluster, account: Account, make_loader: MakeLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 4)  # 15 in use: the bound is shown, and not waited for
+    for partition in range(3):
+        account.send_orders(100, partition=partition, first=100 * partition)
+    loader = make_loader(account.topic, cluster.bootstrap)
+    for node in (2, 3):
+        cluster.brokers[node].kill()
+
+    read = read_until_silence(cluster.brokers[1].bootstrap, account.topic, 3)
+    began = time.monotonic()
+    with pytest.raises(KafkaError, match="did not answer") as stopped:
+        loader.plan()
+    took = time.monotonic() - began
+    assert "Next: check that the brokers run" in str(stopped.value)
+    assert query(db, "select count(*) from penstock.load") == [(0,)]
+
+    cluster.start()
+    monkeypatch.undo()
+    for partition in range(3):
+        cluster.await_leader(account.topic, {1, 2, 3}, partition)
+    loaded = loader.run()
+
+    assert read == 100  # a third, and no error: the job is green
+    assert took < 30
+    assert loaded is not None
+    assert loaded.rows == 300
+    assert find_faults(db, account) == []
+
+
+@pytest.fixture
+def one(make_topic: MakeTopic, faulty_network: KafkaProxy, kafka: Broker) -> Account:
+    """A topic of three partitions on one broker, and much in it."""
+    account = Account(kafka.bootstrap, make_topic(3))
+    account.send_orders(90_000, partition=0)
+    return account
+
+
+@pytest.mark.parametrize("fault", ["reset", "late", "half open"])
+def test_a_network_that_resets_lags_or_falls_silent_for_a_while_costs_nothing(
+    fault: str, db: str, one: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
+) -> None:
+    loader = make_loader(one.topic, faulty_network.address)
+    with Watcher(db), ThreadPoolExecutor() as threads:
+        loading = threads.submit(loader.run)
+        with stopped_at_first_copy(db):
+            await_blocked(db)
+            if fault == "reset":
+                faulty_network.cut()
+            elif fault == "late":
+                faulty_network.latency = 0.2
+            else:
+                faulty_network.hush()
+        if fault == "half open":
+            await_true(lambda: faulty_network.held, "the reader waits for what does not come")
+            faulty_network.speak()
+        loaded = loading.result(120)
+
+    assert loaded is not None
+    assert loaded.rows == 90_000
+    assert find_faults(db, one) == []
+
+
+def test_a_network_that_stays_silent_ends_a_plain_job_in_green_with_nothing_and_the_plan_in_bounded_time(
+    db: str, one: Account, make_loader: MakeLoader, faulty_network: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 2)  # 15 in use
+    loader = make_loader(one.topic, faulty_network.address)
+    faulty_network.hush()
+    read = read_until_silence(faulty_network.address, one.topic, 2)
+    began = time.monotonic()
+    with pytest.raises(KafkaError, match="asked which cluster it is, did not answer"):
+        loader.plan()
+    took = time.monotonic() - began
+    faulty_network.speak()
+    faulty_network.lose_requests(LIST_OFFSETS, 1000)
+    with pytest.raises(KafkaError, match=f"asked for offsets of {one.topic} partition 0, did not answer"):
+        loader.plan()
+
+    assert read == 0
+    assert took < 20
+    assert query(db, "select count(*) from penstock.load") == [(0,)]
+
+
+def test_a_reader_that_hears_nothing_fails_in_bounded_time_and_the_next_run_loads_everything(
+    db: str, one: Account, make_loader: MakeLoader, faulty_network: KafkaProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "STALL_SECONDS", 3.0)  # 60 in use
+    loader = make_loader(one.topic, faulty_network.address)
+    load = loader.plan()
+    assert load is not None
+    with open_ledger(db) as connection:
+        attempt = begin_staging(connection, load.load_id)
+        assert attempt is not None
+        load = read_load(connection, load.load_id)
+    [chunk] = cut_chunks(list(load.ranges), 250_000)
+    assignment = make_assignment(loader.settings, load, attempt)
+    faulty_network.hush()
+    began = time.monotonic()
+    with pytest.raises(ReadError, match="reading stopped at offset 0: no record for 3 s") as stopped:
+        stage_natively(assignment, chunk)  # what a Spark task does
+    took = time.monotonic() - began
+    faulty_network.speak()
+
+    assert stopped.value.ranges == (Range(0, 0, 90_000),)
+    assert took < 30
+    assert query(db, "select count(*) from penstock.stage_task") == [(0,)]
+    loaded = loader.run()  # nobody has done anything in between
+    assert loaded is not None
+    assert loaded.rows == 90_000
+    assert find_faults(db, one) == []

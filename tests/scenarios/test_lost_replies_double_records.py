@@ -1,0 +1,79 @@
+"""The reply to a produce request is lost: the producer sends again, and one record is in the log several times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from fix_kafka import MakeTopic
+from loading_process import query
+from penstock.stack.broker import Broker
+from plain_consumer import run_hourly
+from producing import HASTY, Account, Sent, order
+from proving import find_faults
+from proxy import PRODUCE, KafkaProxy
+from whole_loads import MakeLoader
+
+COPIES = """
+select _key, note, count(*), array_agg(_offset order by _offset) from analytics.orders
+group by _key, note having count(*) > 1 order by _key
+"""
+ONCE = "select distinct on (_key) id from analytics.orders order by _key, _offset"
+
+
+def produce(bootstrap: str, topic: str, count: int, **settings: Any) -> list[KafkaError | None]:
+    """Send orders in one batch, each with a key; what the producer was told of each comes back."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "enable.idempotence": False,
+                         **HASTY, **settings})  # fmt: skip
+    producer.list_topics(topic, timeout=10)
+    told: list[KafkaError | None] = []
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        told.append(error)
+
+    for number in range(count):
+        producer.produce(topic, order(number), key=f"order-{number}", partition=0, on_delivery=note)
+    assert producer.flush(30) == 0
+    return told
+
+
+def test_three_lost_replies_make_four_copies_and_penstock_loads_them_as_four_offsets_that_a_query_finds(
+    db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy, make_loader: MakeLoader
+) -> None:
+    for acks in ("1", "all"):
+        topic = make_topic()
+        faulty_network.lose_replies(PRODUCE, 3)
+        told = produce(faulty_network.address, topic, 5, acks=acks, retries=5)
+        assert told == [None] * 5  # every order is acknowledged, once
+        assert faulty_network.lost[PRODUCE] == 3
+        seen = run_hourly(kafka.bootstrap, topic, "hourly", auto_offset_reset="earliest")
+        assert Counter(seen) == dict.fromkeys(range(5), 4), f"acks={acks}"
+
+    account = Account(kafka.bootstrap, topic, [Sent(0, n, order(n % 5), "plain") for n in range(20)])
+    loaded = make_loader(topic, key="text").run()
+
+    assert loaded is not None
+    assert (loaded.rows, loaded.holes) == (20, 0)
+    assert find_faults(db, account) == []  # twenty offsets, each once
+    copies = query(db, COPIES)
+    assert copies == [(f"order-{n}", f"order {n}", 4, [n, n + 5, n + 10, n + 15]) for n in range(5)]
+    assert query(db, f"select id from ({ONCE}) o order by id") == [(n,) for n in range(5)]
+
+
+def test_acks_0_acknowledges_what_never_arrived_and_the_table_holds_what_the_log_holds(
+    db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy, make_loader: MakeLoader
+) -> None:
+    topic = make_topic()
+    account = Account(kafka.bootstrap, topic, [Sent(0, n, order(n), "plain") for n in range(5)])
+    assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5
+    faulty_network.lose_requests(PRODUCE, 1)
+    assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5  # told "delivered", and all five are gone
+    assert faulty_network.lost[PRODUCE] == 1
+
+    seen = run_hourly(kafka.bootstrap, topic, "hourly", auto_offset_reset="earliest")
+    loaded = make_loader(topic).run()
+
+    assert (len(seen), loaded and loaded.rows) == (5, 5)
+    assert find_faults(db, account) == []

@@ -1,0 +1,122 @@
+"""Order: within a partition, for a key while its partition stays the same, and after partitions were added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer, TopicPartition
+
+from declaring import COLUMNS
+from fix_kafka import MakeTopic, add_partitions
+from loading_process import query
+from penstock.stack.broker import Broker
+from plain_consumer import open_consumer, read_to_end
+from producing import Account, Sent
+from proving import find_faults
+from whole_loads import MakeLoader
+
+KEYS = [f"customer-{number}" for number in range(100)]
+NOON = 1_767_268_800_000  # of 1 January 2026
+VERSIONED: dict[str, Any] = {"columns": COLUMNS | {"version": {"type": "integer", "path": "$.version"}}, "key": "text"}
+# Offsets order the versions of a key within each partition …
+INVERSIONS = """
+select count(*) from (
+    select version < lag(version) over (partition by _key, _partition order by _offset) as inverted
+    from analytics.orders) o where inverted
+"""
+MOVED = "select count(*) from (select _key from analytics.orders group by _key having count(distinct _partition) > 1) o"
+# … and across partitions nothing does but the timestamps, which are the producers'.
+NEWEST_BY_TIMESTAMP = """
+select count(*) filter (where version = 4) from (
+    select distinct on (_key) version from analytics.orders order by _key, _timestamp desc, _partition, _offset desc) o
+"""
+NEWEST_BY_OFFSET = NEWEST_BY_TIMESTAMP.replace("_timestamp desc, _partition, _offset desc", "_offset desc")
+
+
+@pytest.fixture
+def account(kafka: Broker, make_topic: MakeTopic) -> Account:
+    return Account(kafka.bootstrap, make_topic(2))
+
+
+def send_versions(account: Account, versions: Iterable[int], partitioner: str = "murmur2_random") -> dict[str, int]:
+    """Send every key in each version, a second apart; where each key went comes back."""
+    producer = Producer({"bootstrap.servers": account.bootstrap, "partitioner": partitioner, "linger.ms": 5})
+    went: dict[str, int] = {}
+
+    def note(error: object, message: Message) -> None:
+        assert error is None
+        went[message.key().decode()] = message.partition()
+        account.sent.append(Sent(message.partition(), message.offset(), message.value(), "plain"))
+
+    for version in versions:
+        for number, key in enumerate(KEYS):
+            value = json.dumps({"id": number, "note": key, "version": version})
+            producer.produce(account.topic, value, key=key, timestamp=NOON + 1000 * version, on_delivery=note)
+    assert producer.flush(30) == 0
+    return went
+
+
+def read_partitions(account: Account, partitions: Iterable[int]) -> list[Message]:
+    """Read these partitions, as one member of a group does."""
+    consumer = open_consumer(account.bootstrap, "members")
+    try:
+        consumer.assign([TopicPartition(account.topic, partition, 0) for partition in partitions])
+        return read_to_end(consumer)
+    finally:
+        consumer.close()
+
+
+def keep_last(messages: Iterable[Message]) -> dict[str, int]:
+    """A table that keeps what came last, as `insert … on conflict do update` does."""
+    return {message.key().decode(): json.loads(message.value())["version"] for message in messages}
+
+
+def test_added_partitions_break_the_order_of_the_keys_that_move_and_the_table_still_tells_it(
+    db: str, account: Account, make_loader: MakeLoader
+) -> None:
+    loader = make_loader(account.topic, **VERSIONED)
+    before = send_versions(account, (1, 2))
+    loader.run()
+    add_partitions(account.bootstrap, account.topic, 4)
+    after = send_versions(account, (3, 4))
+    loader.run()
+
+    moved = [key for key in KEYS if before[key] != after[key]]
+    # Two members of a group; the one with the new partitions is ahead of the one with the old ones.
+    kept = keep_last([*read_partitions(account, (2, 3)), *read_partitions(account, (0, 1))])
+    stale = [key for key in KEYS if kept[key] != 4]
+
+    assert {after[key] for key in moved} == {2, 3}
+    assert (len(moved), stale) == (47, moved)
+    assert query(db, INVERSIONS) == [(0,)]
+    assert query(db, MOVED) == [(len(moved),)]
+    assert query(db, NEWEST_BY_TIMESTAMP) == [(100,)]
+    assert query(db, NEWEST_BY_OFFSET) == [(53,)]
+    assert find_faults(db, account) == []
+
+
+def test_two_clients_send_the_same_keys_to_other_partitions_unless_told_to_agree(account: Account) -> None:
+    add_partitions(account.bootstrap, account.topic, 4)
+    java = send_versions(account, [1], "murmur2_random")  # as Java's clients do
+    default = send_versions(account, [2], "consistent_random")  # librdkafka's own default
+
+    assert sum(java[key] != default[key] for key in KEYS) == 81
+
+
+def test_offsets_are_the_order_within_a_partition_whatever_the_timestamps_say(
+    db: str, account: Account, make_loader: MakeLoader
+) -> None:
+    """A clock that was set back: by timestamps the newest version is the wrong one."""
+    for version, timestamp in ((1, NOON), (2, NOON + 1000), (3, NOON - 5000)):
+        value = json.dumps({"id": version, "note": "clock", "version": version}).encode()
+        account.send([value], partition=0, key=b"clock", timestamp=timestamp)
+    make_loader(account.topic, **VERSIONED).run()
+
+    offsets = [row[0] for row in query(db, "select _offset from analytics.orders order by version")]
+    assert all(earlier < later for earlier, later in pairwise(offsets))
+    assert query(db, "select version from analytics.orders order by _offset desc limit 1") == [(3,)]
+    assert query(db, "select version from analytics.orders order by _timestamp desc limit 1") == [(2,)]
