@@ -84,11 +84,15 @@ class Loader:
 
     def stage(self, load_id: int) -> None:
         """Stage and validate."""
+        self.stage_rows(load_id)
+        assert validate_load(self.db, load_id).passed
+
+    def stage_rows(self, load_id: int) -> None:
+        """Stage, and no more."""
         with open_ledger(self.db) as connection:
             attempt = begin_staging(connection, load_id)
         assert attempt is not None
         run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
-        assert validate_load(self.db, load_id).passed
 
     def finish(self, load_id: int) -> None:
         """All steps after the plan."""

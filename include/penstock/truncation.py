@@ -55,9 +55,9 @@ def _await_answers(consumer: Consumer, topic: str, positions: Mapping[int, tuple
         error = message and message.error()
         if message and (error is None or error.code() in (*TRUNCATED, Code._PARTITION_EOF)):
             left.discard(message.partition())
-            cut = CUT.search(error.str()) if error is not None and error.code() in TRUNCATED else None
-            if cut is not None and int(cut[1]) < positions[message.partition()][0]:
-                cuts[message.partition()] = int(cut[1])
+            cut = _read_cut(topic, error.str()) if error is not None and error.code() in TRUNCATED else None
+            if cut is not None and cut < positions[message.partition()][0]:
+                cuts[message.partition()] = cut
         elif left and time.monotonic() > deadline:
             raise KafkaError(
                 f"topic {topic}: Kafka, asked whether the log is still the one that was loaded, did not answer for "
@@ -65,3 +65,14 @@ def _await_answers(consumer: Consumer, topic: str, positions: Mapping[int, tuple
                 next_step="check that the brokers run and can be reached.",
             )
     return cuts
+
+
+def _read_cut(topic: str, told: str) -> int:
+    found = CUT.search(told)
+    if found is None:
+        # Rather stopped for nothing than gone on over a log that is not the one that was loaded.
+        raise KafkaError(
+            f"topic {topic}: the log seems to have been cut below the position, and the client says no offset: {told}",
+            next_step="find out what happened to the topic; a newer client may word it in another way (report that).",
+        )
+    return int(found[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,10 +15,11 @@ from declaring import COLUMNS, declare
 from loading_process import await_blocked
 from penstock.backfill.asking import AllGaps, Asked, ByOffsets, ByTime, Span
 from penstock.backfill.planning import preview_backfill
-from penstock.backfill.running import renew_loads
+from penstock.backfill.running import renew_loads, run_backfill
 from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger import fail_load, open_ledger, read_load
 from penstock.publish import publish_load
+from penstock.quality import validate_load
 from penstock.rollback import roll_back, undo_rollback
 from producing import Account, order
 from proving import Watcher, find_faults
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
+    from penstock.ledger import CheckResult, Load
     from penstock.stack.broker import Broker
 
     Start = Callable[..., tuple[Account, Loader]]
@@ -225,7 +228,7 @@ def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear
     account.send_orders(30)
     roll_back(loader.db, loader.load(), "ann", "why not")
     first = loader.plan_backfill(offsets((0, 0, 20))).load_ids[0]
-    with pytest.raises(WrongUseError, match=f"load {first} is about to load it"):
+    with pytest.raises(WrongUseError, match=f"load {first} of backfill 1 is about to load it"):
         loader.plan_backfill(offsets((0, 10, 30)))
     # Planned while nobody looked: only the ledger's own constraint is left to tell them apart.
     with psycopg.connect(loader.db) as connection:
@@ -241,6 +244,64 @@ def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear
         publish_load(loader.db, second)
 
     assert [row[1] for row in loader.rows()] == list(range(20))
+
+
+def test_gaps_that_a_backfill_which_was_cut_short_has_kept_are_named_with_the_way_to_resume_it(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(30)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+    loader.plan_backfill(offsets((0, 0, 20)))
+    asked = Asked(AllGaps(), "tester")
+
+    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, asked)
+    assert [str(held.range) for held in draft.choice.planned] == ["partition 0 offsets [0, 20)"]
+    loader.backfill(AllGaps())
+    with pytest.raises(FencedError, match=r"offsets \[0, 20\) by load 2 of backfill 1.*orders --resume 1` finishes"):
+        loader.plan_backfill(AllGaps())
+
+    assert [row[1] for row in loader.rows()] == list(range(20, 30))
+
+
+def test_one_process_runs_a_backfill_and_another_is_told_so(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    roll_back(loader.db, loader.load(), "ann", "why not")
+    backfill_id = loader.plan_backfill(AllGaps()).backfill_id
+    assert backfill_id is not None
+    told: list[str] = []
+    with psycopg.connect(loader.db) as other:
+        other.execute("select pg_advisory_lock(hashtextextended('penstock backfill ' || %s, 0))", [backfill_id])
+        with pytest.raises(FencedError, match=f"another process runs backfill {backfill_id}"):
+            run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
+
+    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
+    told.clear()
+    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
+    assert [line.split(",")[0] for line in told] == [f"backfill {backfill_id} has ended: 1 of 1 loads"]
+
+
+def test_a_validation_that_finds_its_table_gone_with_a_publish_says_that_it_is_published(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    load = loader.plan()
+    assert load is not None
+    from penstock.quality import suite
+
+    check = suite.check_load
+
+    def check_too_late(db: str, staged: Load) -> list[CheckResult]:
+        monkeypatch.setattr(suite, "check_load", check)
+        assert validate_load(db, staged.load_id).passed
+        publish_load(db, staged.load_id)
+        return check(db, staged)
+
+    loader.stage_rows(load.load_id)
+    monkeypatch.setattr(suite, "check_load", check_too_late)
+    verdict = validate_load(loader.db, load.load_id)
+
+    assert (verdict.passed, verdict.load.state) == (True, "published")
 
 
 def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(start: Start) -> None:

@@ -50,9 +50,9 @@ def test_what_cannot_be_loaded_is_refused_with_what_is_still_there(span: Span, t
 
 
 def test_a_range_that_a_planned_load_is_about_to_bring_is_refused_even_to_replace() -> None:
-    known = know(planned=(Held(Range(0, 60, 70), 9),))
+    known = know(planned=(Held(Range(0, 60, 70), 9, backfill=2),))
     assert find_refusals([Span(0, 65, 80)], known, replace=True) == [
-        "partition 0 offsets [65, 70): load 9 is about to load it; let it end, or discard it"
+        "partition 0 offsets [65, 70): load 9 of backfill 2 is about to load it"
     ]
 
 
@@ -76,6 +76,7 @@ def test_all_gaps_are_what_the_log_still_holds_and_nobody_loads_yet() -> None:
     choice = choose_gaps(known)
     assert choice.ranges == (Range(0, 10, 20), Range(0, 50, 60), Range(0, 70, 80))
     assert choice.gone == (Range(0, 5, 10),)
+    assert choice.planned == (Held(Range(0, 60, 70), 9),)
 
 
 @given(st.dictionaries(st.integers(0, 3), st.integers(0, 120)), st.dictionaries(st.integers(0, 3), st.integers(0, 120)))
