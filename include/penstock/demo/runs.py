@@ -55,6 +55,11 @@ class Airflow:
         """Start a run."""
         self._ask("POST", f"/api/v2/dags/{dag}/dagRuns", {"dag_run_id": run_id, "logical_date": None})
 
+    def find_active(self, dag: str) -> str | None:
+        """The run of a DAG that is under way: soon after the hour Airflow starts one by itself."""
+        runs = self._ask("GET", f"/api/v2/dags/{dag}/dagRuns?state=queued&state=running&limit=1")["dag_runs"]
+        return str(runs[0]["dag_run_id"]) if runs else None
+
     def follow(self, dag: str, run_id: str, timeout: float = 600) -> Iterator[Run]:
         """Tell how a run comes along, twice a second, until it has ended."""
         end = time.monotonic() + timeout
