@@ -1,4 +1,4 @@
-"""Holds of a pipeline: the log does not fit what was loaded, and a person has to decide, in the caller's transaction."""
+"""Holds of a pipeline, in the caller's transaction: the log does not fit what was loaded, and a person has to decide."""
 
 from __future__ import annotations
 

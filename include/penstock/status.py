@@ -10,10 +10,10 @@ from psycopg.rows import dict_row
 
 from penstock.errors import IdentityError, KafkaError
 from penstock.health import Health, Newest, judge
+from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
 from penstock.plan import find_faults
-from penstock.planning import refuse_other_identity
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:

@@ -158,7 +158,8 @@ def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     from penstock.settling import approve_load
 
     with stopping(as_json=json):
-        approve_load(read_environment().db, load, who or whoami(), why)
+        settings = read_environment()
+        approve_load(settings.db, settings.kafka, load, who or whoami(), why)
         _tell_settled(load, "published", as_json=json)
 
 

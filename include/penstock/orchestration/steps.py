@@ -59,11 +59,19 @@ def publish(asset: Asset, load_id: int) -> None:
     from penstock.publish import publish_load
 
     with deciding_retries():
-        published = publish_load(read_db(), load_id)
+        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     # Told again when the task runs again: the first run may have died between its COMMIT and the event. Readers know
     # the load by its number.
     get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+
+
+def read_kafka_of(load_id: int) -> dict[str, str]:
+    """The settings for Kafka of the declaration that a load was planned by."""
+    from penstock.ledger import open_ledger, read_load
+
+    with open_ledger(read_db()) as connection:
+        return read_kafka(read_load(connection, load_id).declaration.kafka)
 
 
 def describe_load(load: Load) -> dict[str, Any]:

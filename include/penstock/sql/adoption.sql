@@ -1,8 +1,8 @@
 -- name: find_generation
 -- The newest generation of this very topic, if it was loaded before.
-select generation_id, epoch from penstock.generation
+select generation_id, cluster_id, topic_id, epoch from penstock.generation
 where pipeline_id = %(pipeline_id)s and cluster_id = %(cluster_id)s and topic_id = %(topic_id)s
-order by epoch desc limit 1
+order by generation_id desc limit 1
 
 -- name: open_next_generation
 -- What is loaded from now on.
@@ -25,23 +25,34 @@ select partition, from_offset, until_offset from penstock.gaps
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2
 
 -- name: read_covered
--- Which load brought which offsets of a partition, below an offset.
-select lower(offsets) as from_offset, least(upper(offsets), %(below)s) as until_offset, load_id
-from penstock.coverage
-where pipeline_id = %(pipeline_id)s and generation_id = %(generation_id)s and partition = %(partition)s
-  and lower(offsets) < %(below)s
+-- Which load brought which offsets of a partition below an offset: of this very topic in all its epochs, each up to
+-- where the next one took over.
+with same as (
+    select e.generation_id, e.epoch, e.pipeline_id from penstock.generation g
+    join penstock.generation e using (pipeline_id, cluster_id, topic_id)
+    where g.generation_id = %(generation_id)s
+)
+select lower(c.offsets) as from_offset, least(upper(c.offsets), valid.until_offset) as until_offset, c.load_id
+from same g
+cross join lateral (
+    select least(%(below)s, min(o.origin)) as until_offset
+    from same later join penstock.position o on o.generation_id = later.generation_id
+    where later.epoch > g.epoch and o.partition = %(partition)s) valid
+join penstock.coverage c on c.pipeline_id = g.pipeline_id and c.generation_id = g.generation_id
+where c.partition = %(partition)s and lower(c.offsets) < valid.until_offset
 order by 1
 
 -- name: find_row_down
--- The last row of a load at or below an offset, with its time; {target} is read through its key.
-select _offset, _timestamp from {target}
+-- The last row of a load from an offset up to another, with its time in milliseconds; {target} is read through its key.
+select _offset as "offset", (extract(epoch from _timestamp) * 1000)::bigint as timestamp from {target}
 where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset <= %(at)s
+  and _offset < %(until_offset)s
 order by _offset desc limit 1
 
 -- name: find_row_up
--- The first row of a load above an offset, with its time.
-select _offset, _timestamp from {target}
-where _load_id = %(load_id)s and _partition = %(partition)s and _offset > %(at)s and _offset < %(until_offset)s
+-- The first row of a load from an offset on, with its time in milliseconds.
+select _offset as "offset", (extract(epoch from _timestamp) * 1000)::bigint as timestamp from {target}
+where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
 order by _offset limit 1
 
 -- name: end_open_loads
