@@ -100,8 +100,8 @@ def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int,
             f"the load is {row['state']}: it has read offsets that the log may no longer have. Nothing is changed.",
             pipeline=pipeline.name,
             load=row["load_id"],
-            next_step=f"publish it: clear its task, or `penstock run {pipeline.name} --run-id {row['run_id']}` (if it is "
-            f"held, `penstock approve {row['load_id']} --why …`); or give it up by "
+            next_step=f"publish it: clear its task, or `penstock run {pipeline.name} --run-id {row['run_id']}` (if it "
+            f"is held, `penstock approve {row['load_id']} --why …`); or give it up by "
             f"`penstock discard {row['load_id']} --why …`.",
         )
     supersede_load(connection, pipeline, row, who, f"the loss was accepted: {why}")

@@ -15,7 +15,6 @@ from penstock.acceptance import lock_generation
 from penstock.cut import Search, find_cut
 from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.holds import end_hold
-from penstock.identity import describe_change
 from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
 from penstock.plan import find_faults, go_on
@@ -178,36 +177,6 @@ def _read_generation(connection: Connection, pipeline: Pipeline, row: Mapping[st
         {each["partition"]: each["covered"] for each in rows},
         tuple(Range(**gap) for gap in gaps),
     )
-
-
-def describe_adoption(drafted: Adoption) -> list[str]:
-    """Say what an adoption means, line by line."""
-    old, name = drafted.old, drafted.pipeline.name
-    changed = describe_change(drafted.pipeline.topic, old.identity, drafted.log.identity)
-    return [
-        f"{name}: {changed or 'the log was cut'}.",
-        f"so far generation {old.generation_id}, cluster {old.identity.cluster_id}, topic id {old.identity.topic_id}:",
-        *(
-            f"  partition {number}: {old.covered[number]} offsets in the table, position {position}"
-            for number, position in old.positions.items()
-        ),
-        f"now cluster {drafted.log.cluster_id}, topic id {drafted.log.topic_id}:",
-        *(
-            f"  partition {number}: the log holds [{part.start}, {part.end}){_describe_cut(drafted, number)}; "
-            f"the next load starts at {drafted.positions[number]}"
-            for number, part in drafted.log.partitions.items()
-        ),
-        *(f"  partition {number} is gone" for number in old.positions if number not in drafted.log.partitions),
-        f"the rows of generation {old.generation_id} stay in {drafted.pipeline.target}; _load_id leads to it.",
-        *(f"not in the table, and out of reach for backfills from then on: {gap}" for gap in old.gaps),
-    ]
-
-
-def _describe_cut(drafted: Adoption, partition: int) -> str:
-    if drafted.known is None or partition not in drafted.cuts:
-        return ""
-    cut, position = drafted.cuts[partition], drafted.known.positions[partition]
-    return f" and was cut at {cut}: what the table holds of [{cut}, {position}) is not in it any more"
 
 
 def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Adopted:

@@ -49,7 +49,7 @@ def bisect_cut(
     """Find the offset from which on the log holds other records than the table.
 
     `find_row(low, at, high)` gives a row of [low, high) near `at`, None if [low, high) has none. Every row below the
-    result agrees with the log, and none from it on does: reading from there brings no record twice and passes none over.
+    result agrees with the log, and none from it on does: reading on from it brings no record twice and misses none.
     """
     low, high, at = within.from_offset, within.until_offset, within.until_offset - 1  # most cuts are the end still
     while low < high and (row := find_row(low, at, high)):

@@ -1,4 +1,4 @@
-"""Holds of a pipeline, in the caller's transaction: the log does not fit what was loaded, and a person has to decide."""
+"""Holds of a pipeline, in the caller's transaction: the log does not fit what was loaded, and a person decides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def ways_on(kind: HoldKind, name: str) -> str:
     if kind == "log_lost":
         return (
             f"find out why the records went (retention, deleted records); then `penstock accept-loss {name} --why …` "
-            "records what is lost, and the next run goes on from the log's start."
+            "(in Airflow: the DAG penstock_accept_loss) records what is lost, and the next run goes on from the log's "
+            "start."
         )
     if kind == "log_cut":
         return (

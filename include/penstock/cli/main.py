@@ -20,6 +20,7 @@ from penstock.cli.entry import (
     read_environment,
     whoami,
 )
+from penstock.cli.loss import accept_loss, adopt
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
 
@@ -34,6 +35,8 @@ app.add_typer(stack_app, name="stack")
 
 app.command()(backfill)
 app.command()(rollback)
+app.command("accept-loss")(accept_loss)
+app.command()(adopt)
 
 
 @app.command()

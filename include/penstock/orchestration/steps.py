@@ -37,6 +37,7 @@ def plan(pipeline: Pipeline) -> int | None:
             # The same hold, with the ways on that there are in Airflow.
             raise hold(error.what, pipeline.name, error.load, error.ranges) from None
     log.info(planned.told)
+    _tell_news(pipeline.alerts, pipeline.name, context)
     if planned.ended_hold is not None:
         _tell_end_of_hold(pipeline, planned.ended_hold, context)
     return planned.load.load_id if planned.load else None
@@ -101,6 +102,12 @@ def refuse_unknown(conf: dict[str, Any] | None, known: tuple[str, ...]) -> None:
             f"this run was given {', '.join(unknown)}; allowed: {', '.join(known) or 'nothing'}.",
             next_step="trigger it again without; what a pipeline loads is in its declaration.",
         )
+
+
+def _tell_news(alerts: str | None, pipeline: str, context: Context) -> None:
+    from penstock.orchestration.alerting import alert_untold
+
+    alert_untold(alerts, pipeline, context)
 
 
 def _tell_end_of_hold(pipeline: Pipeline, load_id: int, context: Context) -> None:
