@@ -73,7 +73,7 @@ class Loader:
     def finish(self, load_id: int) -> None:
         """All steps after the plan."""
         self.stage(load_id)
-        publish_load(self.db, load_id)
+        publish_load(self.db, self.settings.kafka, load_id)
 
     def query(self, sql: str) -> list[Any]:
         with psycopg.connect(self.db) as connection:

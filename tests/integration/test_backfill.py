@@ -215,7 +215,7 @@ def test_a_backfill_and_a_live_load_run_beside_each_other(start: Start) -> None:
     account.send_orders(50, partition=1)
     loader.load()
 
-    publish_load(loader.db, load_id)
+    publish_load(loader.db, loader.settings.kafka, load_id)
 
     assert find_faults(loader.db, account) == []
 
@@ -236,9 +236,9 @@ def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear
     loader.stage(first)
     loader.stage(second)
 
-    publish_load(loader.db, first)
+    publish_load(loader.db, loader.settings.kafka, first)
     with pytest.raises(FencedError, match="offsets of this load are published already"):
-        publish_load(loader.db, second)
+        publish_load(loader.db, loader.settings.kafka, second)
 
     assert [row[1] for row in loader.rows()] == list(range(20))
 
