@@ -38,7 +38,7 @@ def find_batch(data: bytes, offset: int) -> int:
 
 
 def forget_checkpoint(path: Path, topic: str, partition: int) -> None:
-    """Take a partition out of a file of checkpoints: a version, a count, and a line a partition."""
-    version, _, *entries = path.read_text().splitlines()
+    """Take a partition out of a file of checkpoints: a version, a count, and a line a partition; or nothing yet."""
+    version, _, *entries = path.read_text().splitlines() or ["0", "0"]
     kept = [entry for entry in entries if not entry.startswith(f"{topic} {partition} ")]
     path.write_text("\n".join([version, str(len(kept)), *kept, ""]))

@@ -220,7 +220,8 @@ def test_a_topic_that_is_gone_when_its_load_is_to_be_published_publishes_nothing
     account.send_orders(5)
     load_id = plan(loader).load.load_id
     loader.stage(load_id)
-    AdminClient({"bootstrap.servers": account.bootstrap}).delete_topics([account.topic])[account.topic].result(30)
+    admin = AdminClient({"bootstrap.servers": account.bootstrap})
+    admin.delete_topics([account.topic])[account.topic].result(30)
 
     with pytest.raises(PenstockError, match=f"asked about topic {account.topic}") as refused:
         publish_load(loader.db, loader.settings.kafka, load_id)
