@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from declaring import declare
+from fix_kafka import create_topic
 from penstock import ledger
+from penstock.kafka import Identity, read_identity
 from penstock.ledger import connect
 from penstock.ranges import Range, cut_chunks
 from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
@@ -18,8 +21,37 @@ if TYPE_CHECKING:
 
     from penstock.ledger import Connection, Load
     from penstock.pipeline import Pipeline
+    from penstock.stack.broker import Broker
 
 TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
+
+
+class Bind(Protocol):
+    """Binds the loads of a database to a topic that is there; the settings for Kafka come back."""
+
+    def __call__(self, db: str) -> dict[str, str]: ...
+
+
+@pytest.fixture(scope="session")
+def _identity(kafka: Broker) -> Identity:
+    """A topic of the name that loads staged without Kafka have."""
+    create_topic(kafka.bootstrap, "topic", 1)
+    return read_identity({"bootstrap.servers": kafka.bootstrap}, "topic")
+
+
+@pytest.fixture
+def bound(kafka: Broker, _identity: Identity) -> Bind:
+    """Loads that were staged without Kafka are published as if they had been planned on a topic that is there."""
+
+    def bind(db: str) -> dict[str, str]:
+        with connect(db) as connection:
+            connection.execute(
+                "update penstock.generation set cluster_id = %s, topic_id = %s where topic_id = 't'",
+                [_identity.cluster_id, _identity.topic_id],
+            )
+        return {"bootstrap.servers": kafka.bootstrap}
+
+    return bind
 
 
 def stage_rows(

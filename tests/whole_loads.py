@@ -59,7 +59,7 @@ class Loader:
 
     def publish(self, load_id: int) -> Load:
         """Publish, and give the load as it is then."""
-        publish_load(self.db, load_id)
+        publish_load(self.db, self.settings.kafka, load_id)
         with open_ledger(self.db) as connection:
             return read_load(connection, load_id)
 
@@ -97,7 +97,7 @@ class Loader:
     def finish(self, load_id: int) -> None:
         """All steps after the plan."""
         self.stage(load_id)
-        publish_load(self.db, load_id)
+        publish_load(self.db, self.settings.kafka, load_id)
 
     def query(self, sql: str) -> list[Any]:
         with psycopg.connect(self.db) as connection:

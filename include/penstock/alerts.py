@@ -1,7 +1,8 @@
-"""Alerts: what people are told when a load is held, goes on, or failed. Apprise brings it to mail, Slack, webhooks, ….
+"""Alerts: what people are told when a load or a pipeline is held, goes on, or failed, or a loss was recorded.
 
-One alert when a hold begins, and one when it ends. The ledger keeps that: an event says that an alert was delivered,
-and a unique index lets one of each kind in for a load. The claim is a row that is not committed yet: the alert is sent
+Apprise brings it to mail, Slack, webhooks, …. One alert when a hold begins, and one when it ends. The ledger keeps
+that: an event says that an alert was delivered, and a unique index lets one of each kind in for a load, or for a hold
+of a pipeline; a loss is marked as told. The claim is a row that is not committed yet: the alert is sent
 while the transaction is open, which is committed only if somebody took it. So
 - a task that is tried again, cleared or run twice at once sends nothing twice: the second waits for the first, at most
   as long as sending may take, and then finds its row;
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import psycopg
 
 from penstock.errors import PenstockError, WrongUseError
+from penstock.holds import query
 from penstock.ledger import Connection, connect
 from penstock.statements import read_statements
 
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AlertKind = Literal["hold_began", "hold_ended", "load_failed"]
+AlertKind = Literal["hold_began", "hold_ended", "load_failed", "loss_recorded"]
 HEADINGS: dict[AlertKind, str] = {
     "hold_began": "is held",
     "hold_ended": "is no longer held",
     "load_failed": "failed",
+    "loss_recorded": "has lost records, and goes on without them",
 }
 # Loggers that tell the addresses they talk to, tokens included.
 TALKATIVE = ("apprise", "urllib3.connectionpool", "requests")
@@ -47,7 +50,10 @@ TALKATIVE = ("apprise", "urllib3.connectionpool", "requests")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that a person has to know. `link` leads to the run; `load` is None if none was planned yet."""
+    """Something that a person has to know. `link` leads to the run; `load` is None if none was planned yet.
+
+    What is about the pipeline itself names its hold, or its losses.
+    """
 
     pipeline: str
     kind: AlertKind
@@ -56,17 +62,21 @@ class Alert:
     load: int | None = None
     ranges: tuple[Range, ...] = ()
     link: str | None = None
+    hold: int | None = None
+    losses: tuple[int, ...] = ()
 
 
 def render_title(alert: Alert) -> str:
     """Say in one line what happened."""
+    if alert.hold is not None or alert.losses:
+        return f"Penstock: {alert.pipeline} {HEADINGS[alert.kind]}"
     what = f"load {alert.load}" if alert.load is not None else "a run"
     return f"Penstock: {what} of {alert.pipeline} {HEADINGS[alert.kind]}"
 
 
 def render_body(alert: Alert) -> str:
     """Say what a person needs to act, in plain text."""
-    ranges = "; ".join(map(str, alert.ranges)) or "none planned"
+    ranges = "; ".join(map(str, alert.ranges)) or ("" if alert.hold is not None else "none planned")
     told = {
         "Pipeline": alert.pipeline,
         "Load": "none" if alert.load is None else str(alert.load),
@@ -80,17 +90,26 @@ def render_body(alert: Alert) -> str:
 
 def alert_once(db_uri: str, urls: Sequence[str], alert: Alert, seconds: float = 10) -> bool:
     """Send an alert unless it was delivered before; whether it was delivered now. Never raises."""
-    if alert.load is None or not urls:
+    if (alert.load is None and alert.hold is None and not alert.losses) or not urls:
         return send_alert(urls, alert, seconds)
     try:
         with connect(db_uri) as connection:
-            delivered = claim_alert(connection, alert.load, alert.kind) and send_alert(urls, alert, seconds)
+            delivered = _claim(connection, alert) and send_alert(urls, alert, seconds)
             if not delivered:
                 connection.rollback()
             return delivered
     except (psycopg.Error, PenstockError) as error:
-        log.warning("the alert %s of load %s was not sent: %s", alert.kind, alert.load, type(error).__name__)
+        log.warning("the alert %s of %s was not sent: %s", alert.kind, alert.pipeline, type(error).__name__)
         return False
+
+
+def _claim(connection: Connection, alert: Alert) -> bool:
+    if alert.hold is not None:
+        return query(connection, "claim_hold_alert", hold_id=alert.hold, kind=alert.kind).rowcount == 1
+    if alert.losses:
+        claimed = query(connection, "claim_loss_alert", loss_ids=list(alert.losses))
+        return claimed.rowcount == len(alert.losses)
+    return alert.load is not None and claim_alert(connection, alert.load, alert.kind)
 
 
 def claim_alert(connection: Connection, load: int, kind: AlertKind) -> bool:

@@ -6,12 +6,14 @@ code of the command line and whether Airflow may try the task again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ranges import Range
+
+HoldKind = Literal["log_lost", "log_cut", "other_topic"]
 
 
 class PenstockError(Exception):
@@ -73,10 +75,20 @@ class LogLostError(PenstockError):
 
     exit_code = 4
     may_retry = False
+    # What the pipeline is held for when a plan stops with this.
+    hold: ClassVar[HoldKind] = "log_lost"
+
+
+class LogCutError(LogLostError):
+    """The log ends before the position: it no longer holds what was loaded from it."""
+
+    hold = "log_cut"
 
 
 class IdentityError(LogLostError):
     """The topic is not the one that the pipeline has loaded so far."""
+
+    hold = "other_topic"
 
 
 class OutcomeUnknownError(PenstockError):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from penstock.holds import ways_on
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from penstock.plan import Fault
+    from penstock.errors import HoldKind
+    from penstock.plan import Fault, OnLoss
 
 Word = Literal["new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "unknown"]
 
@@ -23,6 +27,15 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenHold:
+    """What a pipeline is held for, by the last run that found it so."""
+
+    kind: HoldKind
+    cause: str
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How a pipeline is, why, and what a person should do."""
 
@@ -32,7 +45,14 @@ class Health:
 
 
 def judge(
-    name: str, newest: Newest | None, faults: Sequence[Fault], lag: int | None, unreachable: str, other_topic: str
+    name: str,
+    newest: Newest | None,
+    faults: Sequence[Fault],
+    lag: int | None,
+    unreachable: str,
+    other_topic: str,
+    hold: OpenHold | None = None,
+    on_loss: OnLoss = "stop",
 ) -> Health:
     """Judge a pipeline; what needs a person comes first."""
     if newest and newest.state == "held":
@@ -43,14 +63,33 @@ def judge(
             "or change the declaration",
         )
     if other_topic:
-        return Health("other_topic", other_topic, "find out who changed the topic; nothing is loaded meanwhile")
+        return Health("other_topic", other_topic + _since(hold), ways_on("other_topic", name))
     if faults:
-        return Health(
-            "log_lost", "; ".join(map(str, faults)), "find out what happened to the topic; nothing is loaded meanwhile"
-        )
+        return _judge_faults(name, faults, hold, on_loss)
     if unreachable:
-        return Health("unknown", unreachable, "check the brokers and the connection")
+        return _judge_unseen(name, unreachable, hold)
     return _judge_progress(name, newest, lag)
+
+
+def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:
+    cause = "; ".join(map(str, faults)) + _since(hold)
+    if any(fault.kind != "log_start_passed" for fault in faults):
+        return Health("log_lost", cause, ways_on("log_cut", name))
+    if on_loss == "record":
+        return Health("log_lost", cause, "nothing: the next run records the loss, as declared, and goes on")
+    return Health("log_lost", cause, ways_on("log_lost", name))
+
+
+def _judge_unseen(name: str, unreachable: str, hold: OpenHold | None) -> Health:
+    """Kafka cannot be asked: a hold that the last run found is what is known."""
+    if hold is None:
+        return Health("unknown", unreachable, "check the brokers and the connection")
+    word: Word = "other_topic" if hold.kind == "other_topic" else "log_lost"
+    return Health(word, f"{hold.cause}{_since(hold)}; now {unreachable}", ways_on(hold.kind, name))
+
+
+def _since(hold: OpenHold | None) -> str:
+    return f" (held since {hold.began_at.isoformat(timespec='seconds')})" if hold else ""
 
 
 def _judge_progress(name: str, newest: Newest | None, lag: int | None) -> Health:

@@ -34,6 +34,14 @@ class PartitionLog:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which topic of which cluster: a topic that is created again under its name gets another id."""
+
+    cluster_id: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicLog:
     """A topic as the cluster shows it at one moment."""
 
@@ -41,6 +49,19 @@ class TopicLog:
     topic: str
     topic_id: str
     partitions: Mapping[int, PartitionLog]
+
+    @property
+    def identity(self) -> Identity:
+        """Which topic it is."""
+        return Identity(self.cluster_id, self.topic_id)
+
+
+def read_identity(settings: Mapping[str, str], topic: str) -> Identity:
+    """Ask the cluster which one it is, and which topic it has under this name."""
+    admin = connect(settings)
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+    topic_id = await_answer(described[topic], f"asked about topic {topic}").topic_id
+    return Identity(_read_cluster_id(admin), str(topic_id))
 
 
 def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> TopicLog:
@@ -51,9 +72,7 @@ def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> T
 def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> dict[str, TopicLog]:
     """Ask for several topics through one connection."""
     admin = connect(settings)
-    cluster_id = await_answer(
-        admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which cluster it is"
-    ).cluster_id  # fmt: skip
+    cluster_id = _read_cluster_id(admin)
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
     logs = {}
     for topic, isolation in topics.items():
@@ -101,6 +120,11 @@ def connect(settings: Mapping[str, str]) -> AdminClient:
             f"the Kafka settings are refused by the client: {error.args[0].str()}.",
             next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
         ) from None
+
+
+def _read_cluster_id(admin: AdminClient) -> str:
+    asked = admin.describe_cluster(request_timeout=ANSWER_SECONDS)
+    return str(await_answer(asked, "asked which cluster it is").cluster_id)
 
 
 def _list_offsets(

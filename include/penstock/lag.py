@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from confluent_kafka import Message
 
     from penstock.kafka import Isolation
 
@@ -24,6 +27,14 @@ FIRST_RECORD_ONLY = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first visible record from an offset on; `timestamp` (ms) is None if the record carries none."""
+
+    offset: int
+    timestamp: int | None
+
+
 def read_first_timestamps(
     settings: Mapping[str, str], topic: str, positions: Mapping[int, int], isolation: Isolation, seconds: float = 5.0
 ) -> dict[int, int]:
@@ -31,23 +42,41 @@ def read_first_timestamps(
 
     What has not answered in time is left out too: a status that is late is worth less than one that says less.
     """
+    found = read_first_records(settings, topic, positions, isolation, seconds)
+    return {
+        partition: first.timestamp for partition, first in found.items() if first and first.timestamp is not None
+    }  # fmt: skip
+
+
+def read_first_records(
+    settings: Mapping[str, str], topic: str, positions: Mapping[int, int], isolation: Isolation, seconds: float = 5.0
+) -> dict[int, First | None]:
+    """Read the first visible record from each position on: None if there is none, no key if nothing came in time."""
     if not positions:
         return {}
     consumer = Consumer({**FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
-    waiting, found = set(positions), dict[int, int]()
+    waiting, found = set(positions), dict[int, First | None]()
     deadline = time.monotonic() + seconds
     try:
         while waiting and time.monotonic() < deadline:
             heard = set()
             for message in consumer.consume(len(waiting), timeout=0.1):
                 heard.add(message.partition())
-                kind, timestamp = message.timestamp()
-                if message.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
-                    found.setdefault(message.partition(), timestamp)
+                _note(message, found)
             # A partition that has answered would otherwise fill the queue before the others come in.
             consumer.incremental_unassign([TopicPartition(topic, partition) for partition in heard & waiting])
             waiting -= heard
     finally:
         consumer.close()
     return found
+
+
+def _note(message: Message, found: dict[int, First | None]) -> None:
+    error = message.error()
+    if error is None:
+        kind, timestamp = message.timestamp()
+        first = First(message.offset(), None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp)
+        found.setdefault(message.partition(), first)
+    elif error.code() == KafkaError._PARTITION_EOF:
+        found.setdefault(message.partition(), None)

@@ -230,6 +230,20 @@ def record_event(connection: Connection, actor: str, load: Load, what: str, why:
     )
 
 
+def record_pipeline_event(connection: Connection, actor: str, pipeline_id: int, what: str, why: str) -> None:
+    """Note who did what to a pipeline, and to no load of it."""
+    run(connection, "record_event", actor=actor, pipeline_id=pipeline_id, load_id=None, what=what, why=why)
+
+
+def refuse_silence(who: str, why: str, *, pipeline: str | None = None, load: int | None = None) -> None:
+    """Refuse a decision of nobody, or for no reason."""
+    for name, text in (("who decides", who), ("why", why)):
+        if not text.strip():
+            raise WrongUseError(
+                f"it is not said {name}.", pipeline=pipeline, load=load, next_step='say it: --why "…" (and --who).'
+            )
+
+
 def _expect_one(cursor: psycopg.Cursor[dict[str, Any]], load: Load, becomes: str) -> None:
     if cursor.rowcount != 1:
         raise _fenced(load, f"was about to become {becomes}")

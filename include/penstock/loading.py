@@ -48,7 +48,7 @@ def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], s
             next_step=f"`penstock approve {load_id} --why …` publishes it as it is, "
             f"`penstock discard {load_id} --why …` gives it up, or change the declaration and run again.",
         )
-    tell(publish_load(settings.db, load_id).told)
+    tell(publish_load(settings.db, settings.kafka, load_id).told)
     with open_ledger(settings.db) as connection:
         return read_load(connection, load_id)
 

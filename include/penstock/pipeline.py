@@ -153,6 +153,11 @@ class Pipeline(BaseModel):
     keep_rolled_back_days: Annotated[StrictInt, Field(ge=1, le=36_500)] = Field(
         default=30, description="how many days the rows of a load that was rolled back are kept for an undo"
     )
+    on_loss: Literal["stop", "record"] = Field(
+        default="stop",
+        description="what to do when the log start has passed the position: stop until a person decides, or record "
+        "the loss, alert, and go on",
+    )
     owner: Words = Field(default="penstock", description="who looks after the pipeline")
     tags: tuple[Words, ...] = Field(default=(), description="a list of tags for Airflow's pages")
     description: StrictStr | None = Field(default=None, description="what the pipeline is for, in a few words")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from penstock.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.kafka import PartitionLog
 
 FaultKind = Literal["log_start_passed", "beyond_end", "partition_gone", "rewritten"]
+OnLoss = Literal["stop", "record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,10 @@ class Fault:
                 f"{where}: the log was cut at {self.cut}, below the position {self.position}, and has grown again: "
                 "what was loaded from there on is no longer in it, and what stands there now was never loaded"
             )
-        return f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}"
+        return (
+            f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}; what the table holds "
+            f"of offsets [{self.log.end}, {self.position}) is not in the log any more"
+        )
 
     @property
     def lost(self) -> Range:
@@ -52,10 +56,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The ranges to load, or the faults that forbid to load any."""
+    """The ranges to load and the losses to record before, or the faults that forbid to load anything."""
 
     ranges: tuple[Range, ...]
     faults: tuple[Fault, ...]
+    losses: tuple[Fault, ...] = ()
 
 
 def open_positions(
@@ -87,7 +92,10 @@ def find_suspects(
     return {
         number: (position, epoch)
         for number, (position, epoch) in positions.items()
-        if epoch is not None and number in log and (log[number].leader_epoch or 0) > epoch
+        if epoch is not None
+        and number in log
+        and position >= log[number].start
+        and (log[number].leader_epoch or 0) > epoch
     }
 
 
@@ -101,13 +109,37 @@ def _find_fault(partition: int, position: int, log: PartitionLog | None) -> Faul
     return None
 
 
-def plan_ranges(positions: Mapping[int, int], log: Mapping[int, PartitionLog], max_records: int) -> Plan:
-    """Plan from each position up to the end of its partition, at most `max_records` offsets from each partition."""
+def plan_ranges(
+    positions: Mapping[int, int], log: Mapping[int, PartitionLog], max_records: int, on_loss: OnLoss = "stop"
+) -> Plan:
+    """Plan from each position up to the end of its partition, at most `max_records` offsets from each partition.
+
+    With `record`, a log start that passed the position is no fault: the plan goes on from there. Whatever else does
+    not fit stops all of it, losses included.
+    """
     faults = find_faults(positions, log)
-    if faults:
+    losses = tuple(fault for fault in faults if fault.kind == "log_start_passed" and on_loss == "record")
+    if len(losses) < len(faults):
         return Plan((), faults)
+    starts = pass_over(positions, losses)
     ranges = (
-        Range(partition, position, min(log[partition].end, position + max_records))
-        for partition, position in sorted(positions.items())
+        Range(partition, start, min(log[partition].end, start + max_records))
+        for partition, start in sorted(starts.items())
     )
-    return Plan(tuple(range_ for range_ in ranges if len(range_)), ())
+    return Plan(tuple(range_ for range_ in ranges if len(range_)), (), losses)
+
+
+def pass_over(positions: Mapping[int, int], losses: Iterable[Fault]) -> dict[int, int]:
+    """The positions behind what is lost."""
+    return {**positions, **{loss.partition: loss.lost.until_offset for loss in losses}}
+
+
+def go_on(positions: Mapping[int, int], log: Mapping[int, PartitionLog], cuts: Mapping[int, int]) -> dict[int, int]:
+    """Where a log is gone on with that is known up to some positions: everything from a cut on is new.
+
+    A partition that is new begins at its log start; one that is gone is left out.
+    """
+    return {
+        number: min(positions[number], cuts.get(number, positions[number])) if number in positions else partition.start
+        for number, partition in log.items()
+    }

@@ -9,9 +9,12 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from penstock import ledger
-from penstock.errors import FencedError, HeldError, IdentityError, LogLostError, WrongUseError
+from penstock.errors import FencedError, HeldError, LogCutError, LogLostError, WrongUseError
+from penstock.holds import begin_hold, end_hold, ways_on
+from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
+from penstock.losses import date_losses, record_losses
 from penstock.pipeline import Pipeline
 from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
 from penstock.truncation import find_cuts
@@ -19,6 +22,8 @@ from penstock.truncation import find_cuts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.kafka import Isolation
+    from penstock.losses import Loss
     from penstock.ranges import Range
 
 TIMES_ASKED = 5
@@ -34,9 +39,21 @@ class Planned:
 
 
 def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
-    """Plan the next live load of a pipeline, or find the one that this run has planned before."""
+    """Plan the next live load of a pipeline, or find the one that this run has planned before.
+
+    A plan that a lost log stops is taken back, and the pipeline is held: behind the lock that the plan was made under,
+    so that nobody settles the matter in between.
+    """
     with open_ledger(uri) as connection:
-        return plan_in(connection, kafka, pipeline, run_id)
+        found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+        try:
+            with connection.transaction():  # inside the one that holds the lock: a savepoint
+                return plan_in(connection, kafka, pipeline, run_id)
+        except LogLostError as error:
+            if found:
+                begin_hold(connection, found["pipeline_id"], error.hold, error.what)
+            connection.commit()
+            raise
 
 
 def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
@@ -49,21 +66,25 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
     generation_id = _bind_generation(connection, pipeline_id, pipeline, log)
     positions = _restore(connection, kafka, pipeline, generation_id, log)
-    log = _ask_until_settled(kafka, pipeline, positions, log)
-    plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition)
-    faults = plan.faults or _find_rewritten(connection, kafka, generation_id, log)
+    log = ask_until_settled(kafka, pipeline, positions, log)
+    plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition, pipeline.on_loss)
+    faults = plan.faults or find_rewritten(connection, kafka, generation_id, log)
+    losses = date_losses(connection, kafka, pipeline, generation_id, faults or plan.losses)
     if faults:
-        raise describe_faults(pipeline, faults)
+        raise describe_faults(pipeline, faults, losses)
+    record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
+    end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
+    recorded = "".join(f" Recorded, and passed over: {loss}." for loss in losses)
     if not plan.ranges:
-        return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.", ended_hold)
+        return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}", ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
     load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:
         run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
     told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: " + "; ".join(map(str, load.ranges))
-    return Planned(load, told, ended_hold)
+    return Planned(load, told + recorded, ended_hold)
 
 
 def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
@@ -131,19 +152,16 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
             f"`penstock discard {row['load_id']} --why …` gives it up (its offsets are loaded again), "
             "or change the declaration: the next run then plans anew.",
         )
-    ended = run(
-        connection,
-        "supersede_load",
-        load_id=row["load_id"],
-        state=row["state"],
-        cause=f"run {run_id} planned anew",
-    )
+    supersede_load(connection, pipeline, row, "penstock", f"run {run_id} planned anew")
+    return row
+
+
+def supersede_load(connection: Connection, pipeline: Pipeline, row: dict[str, Any], actor: str, cause: str) -> None:
+    """End an unfinished load: whoever still works on it finds it ended."""
+    ended = run(connection, "supersede_load", load_id=row["load_id"], state=row["state"], cause=cause)
     if ended.rowcount != 1:
         raise FencedError("the load to be superseded changed meanwhile.", pipeline=pipeline.name, load=row["load_id"])
-    ledger.record_event(
-        connection, "penstock", ledger.read_load(connection, row["load_id"]), "superseded", f"run {run_id}"
-    )
-    return row
+    ledger.record_event(connection, actor, ledger.read_load(connection, row["load_id"]), "superseded", cause)
 
 
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, log: TopicLog) -> int:
@@ -161,22 +179,6 @@ def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipelin
     return int(row["generation_id"])
 
 
-def refuse_other_identity(pipeline: Pipeline, cluster_id: str, topic_id: str, log: TopicLog) -> None:
-    """Stop if the topic under this name is not the one that was loaded so far."""
-    if (cluster_id, topic_id) == (log.cluster_id, log.topic_id):
-        return
-    changed = (
-        f"the cluster is {log.cluster_id}, and was {cluster_id}"
-        if cluster_id != log.cluster_id
-        else f"topic {log.topic} has the id {log.topic_id}, and had {topic_id}: it was deleted and created again"
-    )
-    raise IdentityError(
-        f"not the topic that was loaded so far: {changed}. Its offsets mean other records now; nothing is loaded.",
-        pipeline=pipeline.name,
-        next_step="find out who changed it; to load the new topic, declare a new pipeline for it.",
-    )
-
-
 def _restore(
     connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, generation_id: int, log: TopicLog
 ) -> dict[int, int]:
@@ -185,8 +187,7 @@ def _restore(
     They are written even if there is nothing to load: a first run that found the end of the log must start there next
     time, not at a later end.
     """
-    rows = run(connection, "read_positions", generation_id=generation_id).fetchall()
-    known = {row["partition"]: row["position"] for row in rows}
+    known = read_positions(connection, generation_id)
     first = {} if known else first_offsets(kafka, pipeline, log)
     opened = open_positions(known, log.partitions, first)
     for partition, position in opened.items():
@@ -202,6 +203,12 @@ def _restore(
     return known | opened
 
 
+def read_positions(connection: Connection, generation_id: int) -> dict[int, int]:
+    """The positions of a generation, by partition."""
+    rows = run(connection, "read_positions", generation_id=generation_id)
+    return {row["partition"]: row["position"] for row in rows}
+
+
 def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -> dict[int, int]:
     """Where a pipeline that has loaded nothing yet begins, by its `start`."""
     if pipeline.start == "earliest":
@@ -211,18 +218,22 @@ def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -
     return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
 
 
-def _ask_until_settled(
-    kafka: Mapping[str, str], pipeline: Pipeline, positions: Mapping[int, int], log: TopicLog
+def ask_until_settled(
+    kafka: Mapping[str, str],
+    pipeline: Pipeline,
+    positions: Mapping[int, int],
+    log: TopicLog,
+    isolation: Isolation | None = None,
 ) -> TopicLog:
     """Ask again while an end seems to lie below a position: a broker that just became leader may answer from before."""
     for _ in range(TIMES_ASKED - 1):
         if not any(fault.kind == "beyond_end" for fault in find_faults(positions, log.partitions)):
             break
-        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+        log = read_log(kafka, pipeline.topic, isolation or pipeline.isolation)
     return log
 
 
-def _find_rewritten(
+def find_rewritten(
     connection: Connection, kafka: Mapping[str, str], generation_id: int, log: TopicLog
 ) -> tuple[Fault, ...]:
     """Find the partitions whose log was cut below the position and has grown past it since."""
@@ -235,14 +246,16 @@ def _find_rewritten(
     )
 
 
-def describe_faults(pipeline: Pipeline, faults: Sequence[Fault]) -> LogLostError:
-    """Say exactly what is wrong with the log, partition by partition."""
-    return LogLostError(
-        "the log and the positions do not fit: " + "; ".join(map(str, faults)) + ". Nothing is loaded.",
+def describe_faults(pipeline: Pipeline, faults: Sequence[Fault], losses: Sequence[Loss] = ()) -> LogLostError:
+    """Say exactly what is wrong with the log, partition by partition. What is known of losses is told with them."""
+    dated: dict[int, Loss] = {loss.range.partition: loss for loss in losses}
+    told = "; ".join(str(dated.get(fault.partition, fault)) for fault in faults)
+    kind = LogLostError if all(fault.kind == "log_start_passed" for fault in faults) else LogCutError
+    return kind(
+        f"the log and the positions do not fit: {told}. Nothing is loaded.",
         pipeline=pipeline.name,
         ranges=[fault.lost for fault in faults if len(fault.lost)],
-        next_step="find out what happened to the topic (retention, deleted records, truncation, another topic); the "
-        "positions stay as they are until a person decides.",
+        next_step=ways_on(kind.hold, pipeline.name),
     )
 
 

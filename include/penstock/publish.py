@@ -12,11 +12,14 @@ import psycopg
 from penstock import ledger
 from penstock.coverage import cover_ranges, replace_covered
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
-from penstock.ledger import Connection, Load, explain, open_ledger, run
+from penstock.identity import refuse_changed_topic
+from penstock.ledger import Connection, Load, explain, open_ledger, run, run_for_row
 from penstock.target import attach_attempt_table, sweep_attempt_tables
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.ranges import Range
 
 log = logging.getLogger(__name__)
@@ -33,9 +36,17 @@ class Published:
     by_this_call: bool
 
 
-def publish_load(uri: str, load_id: int) -> Published:
-    """Publish a validated load; one that is published already stays as it is."""
+def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
+    """Publish a validated load; one that is published already stays as it is.
+
+    Kafka is asked before the transaction, and only if there is something to publish: a topic that was changed while the
+    load was read stops it.
+    """
     with closing(open_ledger(uri)) as connection:
+        load = ledger.read_load(connection, load_id)
+        connection.rollback()
+        if load.state == "validated":
+            refuse_changed_topic(kafka, load)
         committing = False
         try:
             load = publish_in(connection, load_id)
@@ -67,6 +78,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     if load.state == "published":
         return load
     refuse_unless_validated(load)
+    refuse_old_generation(connection, load)
     if load.kind == "live":
         for range_ in load.ranges:
             _move_position(connection, load, range_)
@@ -99,6 +111,19 @@ def refuse_unless_validated(load: Load) -> None:
         ranges=load.ranges,
         next_step="`penstock status` shows which load is current.",
     )
+
+
+def refuse_old_generation(connection: Connection, load: Load) -> None:
+    """Refuse a load of a log that is not loaded any more: its offsets mean other records now."""
+    newest = run_for_row(connection, "newest_generation", pipeline_id=load.pipeline_id)
+    if newest["generation_id"] != load.generation_id:
+        raise FencedError(
+            "the load was planned before its pipeline adopted another log; nothing of it is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="start a new run, or ask for a new backfill.",
+        )
 
 
 def _move_position(connection: Connection, load: Load, range_: Range) -> None:

@@ -11,14 +11,15 @@ from penstock.publish import Published, publish_load, sweep_old_attempts
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Never
 
 
-def approve_load(db_uri: str, load_id: int, who: str, why: str) -> Published:
+def approve_load(db_uri: str, kafka: Mapping[str, str], load_id: int, who: str, why: str) -> Published:
     """Publish a held load as it is. Called again after it was cut short, it goes on where it stopped."""
     with connect(db_uri) as connection:
         release_in(connection, load_id, who, why)
-    return publish_load(db_uri, load_id)
+    return publish_load(db_uri, kafka, load_id)
 
 
 def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
@@ -58,9 +59,7 @@ def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load
 
 def lock_with_reason(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Read the load behind the lock of plan and publish: neither is under way while a person decides."""
-    for name, text in (("who decides", who), ("why", why)):
-        if not text.strip():
-            raise WrongUseError(f"it is not said {name}.", load=load_id, next_step='say it: --why "…" (and --who).')
+    ledger.refuse_silence(who, why, load=load_id)
     run(connection, "lock_pipeline", name=ledger.read_load(connection, load_id).pipeline)
     return ledger.read_load(connection, load_id)
 

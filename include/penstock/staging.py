@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock import ledger, target
 from penstock.assignment import make_assignment
 from penstock.carrying import first_words, recover_error
-from penstock.errors import FencedError, PenstockError, PoisonError, StageError
+from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
 from penstock.ranges import Range, cut_chunks
 from penstock.statements import read_statements
 
@@ -56,7 +56,7 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
     try:
         run_tasks(spark, load, assignment, chunks)
         _finish(settings.db, load, attempt, chunks)
-    except PoisonError as error:
+    except (PoisonError, LogLostError) as error:  # neither a record nor the log gets better by trying again
         with ledger.open_ledger(settings.db) as connection:
             ledger.fail_load(connection, load, str(error))
         raise

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from penstock.errors import IdentityError, KafkaError
-from penstock.health import Health, Newest, judge
+from penstock.health import Health, Newest, OpenHold, judge
+from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
 from penstock.plan import find_faults
-from penstock.planning import refuse_other_identity
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -98,7 +98,14 @@ def _describe(
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
     lags = [partition.lag for partition in partitions if partition.lag is not None]
     health = judge(
-        pipeline.name, newest, faults, sum(lags) if lags else None, unreachable.get(pipeline.topic, ""), other_topic
+        pipeline.name,
+        newest,
+        faults,
+        sum(lags) if lags else None,
+        unreachable.get(pipeline.topic, ""),
+        other_topic,
+        OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
+        pipeline.on_loss,
     )
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions)
 

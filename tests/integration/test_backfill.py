@@ -218,7 +218,7 @@ def test_a_backfill_and_a_live_load_run_beside_each_other(start: Start) -> None:
     account.send_orders(50, partition=1)
     loader.load()
 
-    publish_load(loader.db, load_id)
+    publish_load(loader.db, loader.settings.kafka, load_id)
 
     assert find_faults(loader.db, account) == []
 
@@ -239,9 +239,9 @@ def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear
     loader.stage(first)
     loader.stage(second)
 
-    publish_load(loader.db, first)
+    publish_load(loader.db, loader.settings.kafka, first)
     with pytest.raises(FencedError, match="offsets of this load are published already"):
-        publish_load(loader.db, second)
+        publish_load(loader.db, loader.settings.kafka, second)
 
     assert [row[1] for row in loader.rows()] == list(range(20))
 
@@ -294,7 +294,7 @@ def test_a_validation_that_finds_its_table_gone_with_a_publish_says_that_it_is_p
     def check_too_late(db: str, staged: Load) -> list[CheckResult]:
         monkeypatch.setattr(suite, "check_load", check)
         assert validate_load(db, staged.load_id).passed
-        publish_load(db, staged.load_id)
+        publish_load(db, loader.settings.kafka, staged.load_id)
         return check(db, staged)
 
     loader.stage_rows(load.load_id)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from declaring import declare
-from fix_loads import stage_rows
+from fix_loads import Bind, stage_rows
 from loading_process import await_blocked, await_true
 from penstock import ledger
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
@@ -37,10 +37,10 @@ def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = 
     return load_id
 
 
-def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together(db: str) -> None:
+def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
 
-    published = publish_load(db, load_id)
+    published = publish_load(db, bound(db), load_id)
 
     assert published.by_this_call
     assert rows(db, "select count(*), min(_offset), max(_offset) from analytics.orders") == [(100, 0, 99)]
@@ -50,22 +50,23 @@ def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together
     assert rows(db, "select * from penstock.gaps") == []
 
 
-def test_publishing_twice_leaves_it_as_it_is_and_says_so(db: str) -> None:
+def test_publishing_twice_leaves_it_as_it_is_and_says_so(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
-    publish_load(db, load_id)
+    publish_load(db, bound(db), load_id)
 
-    again = publish_load(db, load_id)
+    again = publish_load(db, bound(db), load_id)
 
     assert not again.by_this_call
     assert again.told == f"orders: load {load_id} is published already; it stays."
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
-def test_two_publishes_of_one_load_at_once_end_with_one_publish(db: str) -> None:
+def test_two_publishes_of_one_load_at_once_end_with_one_publish(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     outcomes: list[bool] = []
     threads = [
-        threading.Thread(target=lambda: outcomes.append(publish_load(db, load_id).by_this_call)) for _ in range(5)
+        threading.Thread(target=lambda: outcomes.append(publish_load(db, bound(db), load_id).by_this_call))
+        for _ in range(5)
     ]
     for thread in threads:
         thread.start()
@@ -76,52 +77,54 @@ def test_two_publishes_of_one_load_at_once_end_with_one_publish(db: str) -> None
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
-def test_a_load_whose_position_moved_is_fenced_and_publishes_nothing(db: str) -> None:
+def test_a_load_whose_position_moved_is_fenced_and_publishes_nothing(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute("update penstock.position set position = 60")
 
     with pytest.raises(FencedError, match="the position of partition 0 is not 0 any more"):
-        publish_load(db, load_id)
+        publish_load(db, bound(db), load_id)
 
     assert rows(db, "select count(*) from analytics.orders") == [(0,)]
     assert rows(db, "select * from penstock.covered") == []
     assert rows(db, "select position from penstock.positions") == [(60,)]
 
 
-def test_offsets_that_are_covered_already_are_refused_by_the_constraint(db: str) -> None:
-    publish_load(db, validated_load(db, 0, 100))
+def test_offsets_that_are_covered_already_are_refused_by_the_constraint(db: str, bound: Bind) -> None:
+    load_id = validated_load(db, 0, 100)
+    publish_load(db, bound(db), load_id)
     overlapping = validated_load(db, 50, 150, kind="backfill")
 
     with pytest.raises(FencedError, match="offsets of this load are published already"):
-        publish_load(db, overlapping)
+        publish_load(db, bound(db), overlapping)
 
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
 @pytest.mark.parametrize("state", ["planned", "staging", "staged", "superseded", "discarded", "failed"])
-def test_only_a_validated_load_is_published(db: str, state: str) -> None:
+def test_only_a_validated_load_is_published(db: str, bound: Bind, state: str) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute("update penstock.load set state = %s", [state])
 
     with pytest.raises(FencedError, match=f"the load is {state}, not validated"):
-        publish_load(db, load_id)
+        publish_load(db, bound(db), load_id)
 
     assert rows(db, "select count(*) from analytics.orders") == [(0,)]
 
 
-def test_a_held_load_is_not_published_and_the_ways_on_are_told(db: str) -> None:
+def test_a_held_load_is_not_published_and_the_ways_on_are_told(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute("update penstock.load set state = 'held', cause = 'amount below 0'")
 
     with pytest.raises(HeldError, match=f"penstock approve {load_id}"):
-        publish_load(db, load_id)
+        publish_load(db, bound(db), load_id)
 
 
-def test_readers_neither_wait_for_a_publish_nor_see_half_of_it(db: str) -> None:
-    publish_load(db, validated_load(db, 0, 100))
+def test_readers_neither_wait_for_a_publish_nor_see_half_of_it(db: str, bound: Bind) -> None:
+    load_id = validated_load(db, 0, 100)
+    publish_load(db, bound(db), load_id)
     second = validated_load(db, 100, 300)
     with psycopg.connect(db) as reader, psycopg.connect(db) as publisher:
         reader.execute("set lock_timeout = '1s'")
@@ -145,8 +148,9 @@ def test_publish_reads_no_row_of_the_load(db: str) -> None:
     assert not any("verifying table" in message for message in told), told
 
 
-def test_indexes_are_built_before_publish_and_attached_with_it(db: str) -> None:
-    publish_load(db, validated_load(db, 0, 100))
+def test_indexes_are_built_before_publish_and_attached_with_it(db: str, bound: Bind) -> None:
+    load_id = validated_load(db, 0, 100)
+    publish_load(db, bound(db), load_id)
 
     assert rows(
         db,
@@ -154,28 +158,30 @@ def test_indexes_are_built_before_publish_and_attached_with_it(db: str) -> None:
     ) == [(1,)]
 
 
-def test_a_nullable_column_declared_later_is_added_to_the_target(db: str) -> None:
-    publish_load(db, validated_load(db, 0, 100))
+def test_a_nullable_column_declared_later_is_added_to_the_target(db: str, bound: Bind) -> None:
+    load_id = validated_load(db, 0, 100)
+    publish_load(db, bound(db), load_id)
     wider = declare("topic", columns={"id": {"type": "bigint", "required": True, "path": "$.id"},
                                       "note": {"type": "text", "path": "$.note"},
                                       "city": {"type": "text", "path": "$.city"}})  # fmt: skip
-    publish_load(db, validated_load(db, 100, 200, wider))
+    load_id = validated_load(db, 100, 200, wider)
+    publish_load(db, bound(db), load_id)
 
     assert rows(db, "select count(*), count(city) from analytics.orders") == [(200, 0)]
 
 
-def test_tables_of_old_attempts_are_dropped_after_publish(db: str) -> None:
+def test_tables_of_old_attempts_are_dropped_after_publish(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")
 
-    publish_load(db, load_id)
+    publish_load(db, bound(db), load_id)
 
     assert rows(db, "select c.relname from pg_class c where relnamespace = 'penstock_stage'::regnamespace") == []
 
 
 def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_published_load_a_failure(
-    db: str, caplog: pytest.LogCaptureFixture
+    db: str, bound: Bind, caplog: pytest.LogCaptureFixture
 ) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
@@ -186,7 +192,7 @@ def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_p
             "create event trigger die on sql_drop execute function public.die()"
         )
 
-    published = publish_load(db, load_id)
+    published = publish_load(db, bound(db), load_id)
 
     assert published.by_this_call
     assert rows(db, "select state from penstock.loads") == [("published",)]
@@ -207,7 +213,7 @@ WAIT_AT_COMMIT = (
 )
 
 
-def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str) -> None:
+def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute(WAIT_AT_COMMIT)
@@ -216,7 +222,7 @@ def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str)
         gate.execute("select pg_advisory_xact_lock(4711)")
         through = psycopg.conninfo.make_conninfo(db, host="127.0.0.1", port=proxy.port)
         with ThreadPoolExecutor(1) as pool:
-            publishing = pool.submit(publish_load, through, load_id)
+            publishing = pool.submit(publish_load, through, bound(db), load_id)
             await_blocked(db)
             proxy.cut()
             gate.rollback()  # the server goes on with COMMIT, and nobody hears its reply
@@ -227,13 +233,15 @@ def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str)
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
-def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing_again_works(db: str) -> None:
+def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing_again_works(
+    db: str, bound: Bind
+) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute(WAIT_AT_COMMIT)
     with psycopg.connect(db) as gate, ThreadPoolExecutor(1) as pool:
         gate.execute("select pg_advisory_xact_lock(4711)")
-        publishing = pool.submit(publish_load, db, load_id)
+        publishing = pool.submit(publish_load, db, bound(db), load_id)
         await_blocked(db)
         gate.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -244,11 +252,11 @@ def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing
         gate.rollback()
 
     assert rows(db, "select count(*) from analytics.orders") == [(0,)]
-    assert publish_load(db, load_id).by_this_call
+    assert publish_load(db, bound(db), load_id).by_this_call
 
 
 def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_failure(
-    db: str, monkeypatch: pytest.MonkeyPatch
+    db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_id = validated_load(db, 0, 100)
     monkeypatch.setattr("penstock.publish.LOOK_UP_SECONDS", 1)
@@ -259,7 +267,7 @@ def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_fail
         gate.execute("select pg_advisory_xact_lock(4711)")
         with Proxy(str(address["host"]), int(str(address["port"]))) as proxy:
             through = psycopg.conninfo.make_conninfo(db, host="127.0.0.1", port=proxy.port)
-            publishing = pool.submit(publish_load, through, load_id)
+            publishing = pool.submit(publish_load, through, bound(db), load_id)
             await_blocked(db)
             proxy.refusing = True  # from now on the database is out of reach
             proxy.cut()
@@ -268,4 +276,4 @@ def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_fail
         gate.rollback()
     await_true(lambda: rows(db, "select state from penstock.load") == [("published",)], "COMMIT went through")
 
-    assert not publish_load(db, load_id).by_this_call
+    assert not publish_load(db, bound(db), load_id).by_this_call

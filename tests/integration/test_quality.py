@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from declaring import declare
-from fix_loads import quarantine_record, stage_rows
+from fix_loads import Bind, quarantine_record, stage_rows
 from penstock import ledger
 from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger import connect
@@ -127,11 +127,11 @@ def test_duplicate_that_stands_in_for_a_missing_row_is_found_although_the_counts
     assert failures(db, load_id) == {(UNIQUE, 0)}
 
 
-def test_key_proves_uniqueness_and_an_index_that_is_no_key_does_not(db: str) -> None:
+def test_key_proves_uniqueness_and_an_index_that_is_no_key_does_not(db: str, bound: Bind) -> None:
     keyed = stage_rows(db)
     assert validate_load(db, keyed).passed
     assert observed(db, keyed, UNIQUE, 0)["by"] == "key"
-    publish_load(db, keyed)
+    publish_load(db, bound(db), keyed)
     other = stage_rows(db, [Range(0, 100, 200)], keyed=False)
     execute(db, f"create index on penstock_stage.load_{other}_1 (_partition, _offset)")
     execute(db, f"create unique index on penstock_stage.load_{other}_1 (_partition, _offset) where _offset < 150")
@@ -255,7 +255,7 @@ def test_declared_error_holds_the_load_with_offsets_and_without_values(db: str) 
     assert "note of" not in str(execute(db, "select observed, cause from penstock.check_results, penstock.load"))
 
 
-def test_warning_is_counted_and_lets_the_load_pass(db: str) -> None:
+def test_warning_is_counted_and_lets_the_load_pass(db: str, bound: Bind) -> None:
     check = {"expect": "expect_column_values_to_be_between", "column": "id", "min_value": 12}
     pipeline = declare("topic", checks=[{**check, "severity": "warning"}, check | {"min_value": 0}])
     load_id = stage_rows(db, pipeline=pipeline)
@@ -263,7 +263,7 @@ def test_warning_is_counted_and_lets_the_load_pass(db: str) -> None:
     assert (verdict.passed, verdict.warnings, verdict.load.state) == (True, 1, "validated")
     again = validate_load(db, load_id)
     assert (again.passed, again.warnings) == (True, 1)
-    publish_load(db, load_id)
+    publish_load(db, bound(db), load_id)
     assert validate_load(db, load_id).told == f"orders: load {load_id} is published already; it stays."
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from fix_loads import stage_rows
+from fix_loads import Bind, stage_rows
 from penstock.alerts import Alert, alert_once, claim_alert
 from penstock.errors import FencedError, WrongUseError
 from penstock.ledger import connect
@@ -48,9 +48,9 @@ def events(db: str, load_id: int) -> list[tuple[str, str, str | None]]:
     return execute(db, "select actor, what, why from penstock.event where load_id = %s order by event_id", [load_id])
 
 
-def test_approved_load_is_published_as_it_is_with_who_and_why(db: str) -> None:
+def test_approved_load_is_published_as_it_is_with_who_and_why(db: str, bound: Bind) -> None:
     load_id = hold(db)
-    published = approve_load(db, load_id, "ada", "the row is known to be lost")
+    published = approve_load(db, bound(db), load_id, "ada", "the row is known to be lost")
     assert published.by_this_call
     assert execute(db, "select count(*) from analytics.orders") == [(99,)]
     assert execute(db, "select position from penstock.position") == [(100,)]
@@ -58,35 +58,35 @@ def test_approved_load_is_published_as_it_is_with_who_and_why(db: str) -> None:
     assert ("ada", "approved", "the row is known to be lost") in events(db, load_id)
 
 
-def test_approval_that_was_cut_short_before_the_publish_goes_on(db: str) -> None:
+def test_approval_that_was_cut_short_before_the_publish_goes_on(db: str, bound: Bind) -> None:
     load_id = hold(db)
     with connect(db) as connection:
         release_in(connection, load_id, "ada", "known")
-    assert approve_load(db, load_id, "ada", "known").by_this_call
-    assert not approve_load(db, load_id, "ada", "known").by_this_call
+    assert approve_load(db, bound(db), load_id, "ada", "known").by_this_call
+    assert not approve_load(db, bound(db), load_id, "ada", "known").by_this_call
     assert [what for _, what, _ in events(db, load_id)] == ["held", "approved", "published"]
 
 
-def test_approval_whose_position_has_moved_publishes_nothing(db: str) -> None:
+def test_approval_whose_position_has_moved_publishes_nothing(db: str, bound: Bind) -> None:
     load_id = hold(db)
     execute(db, "update penstock.position set position = 50")
     with pytest.raises(FencedError, match="position"):
-        approve_load(db, load_id, "ada", "known")
+        approve_load(db, bound(db), load_id, "ada", "known")
     assert execute(db, "select count(*) from analytics.orders") == [(0,)]
 
 
 @pytest.mark.parametrize("state", ["planned", "staging", "staged", "validated", "published", "failed", "superseded",
                                    "discarded", "rolled_back"])  # fmt: skip
-def test_only_a_held_load_is_approved(db: str, state: str) -> None:
+def test_only_a_held_load_is_approved(db: str, bound: Bind, state: str) -> None:
     load_id = stage_rows(db)
     execute(db, "update penstock.load set state = %s", [state])
     with pytest.raises(WrongUseError, match=f"load {load_id}: the load is {state} and cannot be approved"):
-        approve_load(db, load_id, "ada", "because")
+        approve_load(db, bound(db), load_id, "ada", "because")
     assert execute(db, "select state from penstock.load") == [(state,)]
 
 
 @pytest.mark.parametrize("state", ["planned", "staging", "staged", "validated", "held"])
-def test_discarded_load_leaves_its_offsets_to_the_next_and_no_table(db: str, state: str) -> None:
+def test_discarded_load_leaves_its_offsets_to_the_next_and_no_table(db: str, bound: Bind, state: str) -> None:
     load_id = stage_rows(db)
     execute(db, "update penstock.load set state = %s", [state])
     assert discard_load(db, load_id, "ada", "wrong topic").state == "discarded"
@@ -96,7 +96,7 @@ def test_discarded_load_leaves_its_offsets_to_the_next_and_no_table(db: str, sta
     assert execute(db, "select partition, position from penstock.position order by 1") == [(0, 0), (1, 500)]
     again = stage_rows(db)
     assert validate_load(db, again).passed
-    assert publish_load(db, again).by_this_call
+    assert publish_load(db, bound(db), again).by_this_call
 
 
 @pytest.mark.parametrize("state", ["published", "failed", "superseded", "rolled_back"])
@@ -107,14 +107,14 @@ def test_finished_load_is_not_discarded(db: str, state: str) -> None:
         discard_load(db, load_id, "ada", "because")
 
 
-def test_who_and_why_are_demanded_and_the_load_must_exist(db: str) -> None:
+def test_who_and_why_are_demanded_and_the_load_must_exist(db: str, bound: Bind) -> None:
     load_id = hold(db)
     with pytest.raises(WrongUseError, match="why"):
-        approve_load(db, load_id, "ada", "  ")
+        approve_load(db, bound(db), load_id, "ada", "  ")
     with pytest.raises(WrongUseError, match="who"):
         discard_load(db, load_id, "", "because")
     with pytest.raises(WrongUseError, match="no load 4711"):
-        approve_load(db, 4711, "ada", "because")
+        approve_load(db, bound(db), 4711, "ada", "because")
     assert execute(db, "select state from penstock.load") == [("held",)]
 
 
@@ -122,11 +122,11 @@ def describe(load_id: int, kind: AlertKind = "hold_began") -> Alert:
     return Alert("orders", kind, "a row is missing", "approve or discard it", load_id, (Range(0, 0, 100),))
 
 
-def test_hold_is_alerted_once_when_it_begins_and_once_when_it_ends(db: str, receiver: Receiver) -> None:
+def test_hold_is_alerted_once_when_it_begins_and_once_when_it_ends(db: str, bound: Bind, receiver: Receiver) -> None:
     load_id = hold(db)
     assert not alert_once(db, [receiver.url], describe(load_id, "hold_ended"))  # it has not ended
     assert [alert_once(db, [receiver.url], describe(load_id)) for _ in range(3)] == [True, False, False]
-    approve_load(db, load_id, "ada", "known")
+    approve_load(db, bound(db), load_id, "ada", "known")
     assert not alert_once(db, [receiver.url], describe(load_id))  # it is over: no late news of its beginning
     assert [alert_once(db, [receiver.url], describe(load_id, "hold_ended")) for _ in range(3)] == [True, False, False]
     titles = [message["title"] for message in receiver.messages]

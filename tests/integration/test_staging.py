@@ -259,7 +259,9 @@ def test_the_error_of_a_task_reaches_the_driver_with_its_class_and_offsets(
     with pytest.raises(LogLostError, match=r"partition 0 offsets \[0, 20\).*starts at offset 20") as caught:
         begun.stage(spark)
     assert (caught.value.pipeline, caught.value.load) == ("orders", begun.load_id)
-    assert begun.load().state == "staging"
+    assert not caught.value.may_retry
+    assert begun.load().state == "failed"
+    assert "starts at offset 20" in str(begun.load().cause)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -141,7 +141,7 @@ def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_w
         faulty_network.hush()
         planning = threads.submit(new.plan)  # it has fenced, and waits for Kafka's answer in its transaction
         await_true(lambda: faulty_network.held, "the plan asks Kafka")
-        publishing = threads.submit(publish_load, db, zombie.load_id)
+        publishing = threads.submit(publish_load, db, old.settings.kafka, zombie.load_id)
         await_blocked(db)
         faulty_network.speak()
         load = planning.result(60)
@@ -167,7 +167,9 @@ def test_a_plan_made_while_another_publishes_waits_and_goes_on_behind_it(
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         with locked(db, "lock table penstock.event in access exclusive mode"):
-            publishing = threads.submit(publish_load, db, first.load_id)  # done, but for its COMMIT
+            publishing = threads.submit(
+                publish_load, db, loader.settings.kafka, first.load_id
+            )  # done, but for its COMMIT
             await_blocked(db)
             planning = threads.submit(loader.plan)
             await_true(lambda: len(query(db, WAITING)) == 2, "the plan waits too")
@@ -195,7 +197,7 @@ def test_two_that_publish_the_same_load_at_once_publish_it_once(
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         with locked(db, "lock table penstock.position in share mode"):
-            both = [threads.submit(publish_load, db, load.load_id) for _ in range(2)]
+            both = [threads.submit(publish_load, db, loader.settings.kafka, load.load_id) for _ in range(2)]
             await_true(lambda: len(query(db, WAITING)) == 2, "both wait")
         ends = [each.result(60) for each in both]
 

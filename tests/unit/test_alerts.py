@@ -59,6 +59,15 @@ def test_alert_without_a_load_or_a_link_says_so() -> None:
     ]
 
 
+def test_alert_about_the_pipeline_itself_names_no_load_and_a_loss_its_offsets() -> None:
+    held = Alert("orders", "hold_began", "the log was cut", "adopt it", hold=3)
+    assert render_title(held) == "Penstock: orders is held"
+    assert "Offsets" not in render_body(held)
+    lost = Alert("orders", "loss_recorded", "retention", "nothing", ranges=(Range(0, 0, 6),), losses=(1, 2))
+    assert render_title(lost) == "Penstock: orders has lost records, and goes on without them"
+    assert "Offsets: partition 0 offsets [0, 6)" in render_body(lost)
+
+
 def test_webhook_gets_the_alert_as_json(receiver: Receiver) -> None:
     assert send_alert([receiver.url], ALERT)
     (message,) = receiver.messages

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.health import Newest, judge
+from penstock.health import Newest, OpenHold, judge
 from penstock.kafka import PartitionLog
 from penstock.plan import Fault
 
 FAULT = Fault("log_start_passed", 0, 5, PartitionLog(9, 20))
+CUT = Fault("beyond_end", 1, 50, PartitionLog(0, 8))
+SINCE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
 
 def test_a_hold_is_named_with_the_ways_on() -> None:
@@ -41,3 +45,34 @@ def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
 
 def test_a_pipeline_that_never_ran_is_new() -> None:
     assert judge("orders", None, [], 100, "", "").state == "new"
+
+
+def test_a_loss_leads_to_its_acceptance_and_a_cut_log_or_another_topic_to_an_adoption() -> None:
+    published = Newest(1, "published", None)
+
+    assert "penstock accept-loss orders --why" in judge("orders", published, [FAULT], 5, "", "").next_step
+    for health in (
+        judge("orders", published, [CUT], 5, "", ""),
+        judge("orders", published, [FAULT, CUT], 5, "", ""),
+        judge("orders", published, [], 5, "", "the topic id changed"),
+    ):
+        assert "penstock adopt orders --why" in health.next_step
+        assert "accept-loss" not in health.next_step
+    recording = judge("orders", published, [FAULT], 5, "", "", on_loss="record")
+    assert (recording.state, "the next run records the loss" in recording.next_step) == ("log_lost", True)
+
+
+def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reach() -> None:
+    hold = OpenHold("other_topic", "the topic id changed", SINCE)
+
+    seen = judge("orders", None, [], None, "", "the topic id changed", hold)
+    assert seen.cause == "the topic id changed (held since 2026-11-18T09:00:00+00:00)"
+    unseen = judge("orders", Newest(1, "published", None), [], None, "no answer", "", hold)
+    assert (unseen.state, unseen.next_step) == ("other_topic", seen.next_step)
+    cut = judge("orders", None, [], None, "no answer", "", OpenHold("log_cut", "cut at 8", SINCE))
+    assert (cut.state, "penstock adopt" in cut.next_step) == ("log_lost", True)
+
+
+def test_a_log_that_fits_again_is_judged_as_it_is_although_the_hold_ends_with_the_next_run_only() -> None:
+    hold = OpenHold("log_lost", "gone", SINCE)
+    assert judge("orders", Newest(1, "published", None), [], 7, "", "", hold).state == "behind"

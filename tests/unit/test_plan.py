@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.kafka import PartitionLog
-from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
+from penstock.plan import Fault, find_faults, find_suspects, go_on, open_positions, pass_over, plan_ranges
 from penstock.ranges import Range
 
 offsets = st.integers(min_value=0, max_value=2**62)
@@ -132,3 +132,63 @@ def test_a_partition_added_later_starts_at_its_log_start_never_at_its_end(
     opened = open_positions(dict.fromkeys(known, 0), log, {})
 
     assert opened == {partition: log[partition].start for partition in log.keys() - known}
+
+
+@given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
+def test_a_loss_that_is_recorded_is_exactly_what_lies_between_position_and_log_start(
+    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+) -> None:
+    plan = plan_ranges(positions, log, cap, "record")
+    cut = [fault for fault in find_faults(positions, log) if fault.kind != "log_start_passed"]
+
+    if cut:
+        assert (plan.ranges, plan.losses) == ((), ())
+        assert set(cut) <= set(plan.faults)
+        return
+    assert plan.faults == ()
+    assert {loss.lost for loss in plan.losses} == {
+        Range(partition, position, log[partition].start)
+        for partition, position in positions.items()
+        if position < log[partition].start
+    }
+    starts = pass_over(positions, plan.losses)
+    assert starts == {partition: max(position, log[partition].start) for partition, position in positions.items()}
+    assert all(range_.from_offset == starts[range_.partition] for range_ in plan.ranges)
+    assert plan.ranges == plan_ranges(starts, log, cap).ranges
+
+
+@given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
+def test_to_stop_is_the_default_and_records_no_loss(
+    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+) -> None:
+    plan = plan_ranges(positions, log, cap)
+
+    assert plan.losses == ()
+    assert plan.faults == find_faults(positions, log)
+
+
+@given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, st.data())
+def test_a_log_that_was_cut_is_gone_on_with_from_the_cut_and_elsewhere_from_the_position(
+    positions: dict[int, int], log: dict[int, PartitionLog], data: st.DataObject
+) -> None:
+    cuts = {
+        partition: data.draw(st.integers(0, log[partition].end))
+        for partition, position in positions.items()
+        if partition in log and position > log[partition].end
+    }
+    starts = go_on(positions, log, cuts)
+
+    assert starts.keys() == log.keys()
+    for partition, start in starts.items():
+        if partition not in positions:
+            assert start == log[partition].start
+        else:
+            assert start == cuts.get(partition, positions[partition])
+    assert all(fault.kind == "log_start_passed" for fault in find_faults(starts, log))
+
+
+def test_a_log_that_was_cut_says_which_offsets_of_the_table_it_no_longer_has() -> None:
+    (fault,) = find_faults({0: 50}, {0: PartitionLog(0, 8)})
+
+    assert str(fault).endswith("what the table holds of offsets [8, 50) is not in the log any more")
+    assert fault.lost == Range(0, 8, 50)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.backfill.asking import Span
@@ -32,6 +32,7 @@ class Known:
     covered: tuple[Held, ...]
     planned: tuple[Held, ...]
     gaps: tuple[Range, ...]
+    origins: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ def _refuse_span(span: Span, known: Known) -> str | None:  # noqa: PLR0911 - a l
     if span.from_offset < log.start:
         left = f"; of it, [{log.start}, {span.until_offset}) is still there" if span.until_offset > log.start else ""
         return f"{span}: the log starts at {log.start} now{left}"
+    if span.from_offset < known.origins.get(span.partition, 0):
+        return f"{span}: what lies below {known.origins[span.partition]} was loaded before the log was adopted"
     if position is None:
         return f"{span}: no load has looked at the partition yet; run the pipeline first"
     if span.until_offset > position:

@@ -19,9 +19,11 @@ from penstock.backfill.choosing import (
 )
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.errors import FencedError, WrongUseError
+from penstock.identity import refuse_other_identity
 from penstock.kafka import find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
-from penstock.planning import refuse_other_identity, register_pipeline, write_load
+from penstock.plan import find_faults
+from penstock.planning import describe_faults, register_pipeline, write_load
 from penstock.ranges import Range, cut_loads
 from penstock.statements import read_statements
 
@@ -151,11 +153,19 @@ def _draft(
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
     refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], log)
     known = _read_known(connection, pipeline, pipeline_id, generation["generation_id"], log)
+    _refuse_cut(pipeline, known)
     choice = _choose(kafka, pipeline, asked, log, known)
     loads = tuple(cut_loads(list(choice.ranges), _offsets_per_load(pipeline, asked)))
     past = [Past(**row) for row in query(connection, "read_past", pipeline_id=pipeline_id)]
     seconds = estimate_seconds(past, [sum(map(len, ranges)) for ranges in loads])
     return Draft(pipeline.name, generation["generation_id"], choice, loads, seconds)
+
+
+def _refuse_cut(pipeline: Pipeline, known: Known) -> None:
+    """A log that was cut may hold other records now, below the positions too."""
+    cut = [fault for fault in find_faults(known.positions, known.log) if fault.kind != "log_start_passed"]
+    if cut:
+        raise describe_faults(pipeline, cut)
 
 
 def _offsets_per_load(pipeline: Pipeline, asked: Asked) -> int:
@@ -166,7 +176,7 @@ def _read_known(
     connection: Connection, pipeline: Pipeline, pipeline_id: int, generation_id: int, log: TopicLog
 ) -> Known:
     where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    positions = run(connection, "read_positions", generation_id=generation_id)
+    positions = run(connection, "read_positions", generation_id=generation_id).fetchall()
     gaps = query(connection, "read_gaps", pipeline=pipeline.name, generation_id=generation_id)
     return Known(
         log=log.partitions,
@@ -174,6 +184,7 @@ def _read_known(
         covered=tuple(_read_held(row) for row in query(connection, "read_covered", **where)),
         planned=tuple(_read_held(row) for row in query(connection, "read_planned", **where)),
         gaps=tuple(Range(**row) for row in gaps),
+        origins={row["partition"]: row["origin"] for row in positions},
     )
 
 

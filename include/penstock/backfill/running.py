@@ -12,6 +12,7 @@ from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger import OPEN_STATES, open_ledger, read_load
 from penstock.loading import finish_load
 from penstock.planning import write_load
+from penstock.publish import refuse_old_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,6 +122,7 @@ def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) ->
 
 def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
     load = read_load(connection, load_id)
+    refuse_old_generation(connection, load)
     anew = write_load(
         connection,
         load.pipeline_id,

@@ -20,6 +20,7 @@ from penstock.cli.entry import (
     read_environment,
     whoami,
 )
+from penstock.cli.loss import accept_loss, adopt
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
 
@@ -34,6 +35,8 @@ app.add_typer(stack_app, name="stack")
 
 app.command()(backfill)
 app.command()(rollback)
+app.command("accept-loss")(accept_loss)
+app.command()(adopt)
 
 
 @app.command()
@@ -158,7 +161,8 @@ def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     from penstock.settling import approve_load
 
     with stopping(as_json=json):
-        approve_load(read_environment().db, load, who or whoami(), why)
+        settings = read_environment()
+        approve_load(settings.db, settings.kafka, load, who or whoami(), why)
         _tell_settled(load, "published", as_json=json)
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.facts import Finding, compare, miss, name_partitions
 from penstock.errors import IdentityError
+from penstock.holds import ways_on
+from penstock.identity import refuse_other_identity
 from penstock.plan import find_faults
-from penstock.planning import refuse_other_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def judge_topic_id(pipeline: Pipeline, topic: Topic, known: Known) -> Finding:
         known.topic_id or "any: nothing was planned yet",
         fits=not told,
         told=told,
-        change="find out who changed the topic; to load the new one, declare a new pipeline for it",
+        change=ways_on("other_topic", pipeline.name),
     )
 
 
@@ -73,7 +74,7 @@ def judge_positions(topic: Topic, known: Known) -> Finding:
         "all within the log",
         fits=not faults,
         told="records that were not loaded are gone, or the log was cut; nothing is loaded meanwhile",
-        change="find out what happened to the topic; the positions stay until a person decides",
+        change="find out what happened to the topic; `penstock status` says how to go on",
     )
 
 

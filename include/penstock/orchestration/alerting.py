@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock.alerts import Alert, AlertKind, alert_once
-from penstock.errors import HeldError, PenstockError
+from penstock.errors import HeldError, LogLostError, PenstockError
 from penstock.ledger import connect, read_load
 from penstock.orchestration.connections import read_alert_urls, read_db
 from penstock.orchestration.failing import read_cause, read_reason
+from penstock.untold import find_untold
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
     """Alert that a task failed for good, or that its load is held. Of each kind there is one alert for a load."""
     cause = read_cause(context.get("exception"))
+    if isinstance(cause, LogLostError) and cause.load is None:
+        alert_untold(connection_id, pipeline, context)  # the pipeline is held, whichever of its runs finds it so
+        return
     kind: AlertKind = "hold_began" if isinstance(cause, HeldError) else "load_failed"
     load_id = cause.load if cause and cause.load is not None else _read_planned(context)
     _alert(
@@ -57,6 +61,21 @@ def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, re
             next_step="nothing; the pipeline goes on.",
             link=_link(context),
         )
+
+
+def alert_untold(connection_id: str | None, pipeline: str, context: Context) -> None:
+    """Alert of what happened to the pipeline itself, and that nobody was told of yet."""
+    if not connection_id:
+        return
+    try:
+        urls, db = read_alert_urls(connection_id), read_db()
+        with connect(db) as connection:
+            due = find_untold(connection, pipeline, _link(context))
+        for alert in due:
+            if alert_once(db, urls, alert):
+                log.info("alerted the targets of the connection %s: %s.", connection_id, alert.kind)
+    except (psycopg.Error, PenstockError) as error:
+        log.warning("no alert was sent: %s", error)
 
 
 def _alert(

@@ -11,7 +11,7 @@ from airflow.sdk import get_current_context
 from penstock.orchestration.connections import read_db, read_kafka
 from penstock.orchestration.declared import read_named
 from penstock.orchestration.failing import deciding_retries
-from penstock.orchestration.steps import describe_load, refuse_unknown
+from penstock.orchestration.steps import describe_load, read_kafka_of, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def publish(alias: AssetAlias, load_id: int) -> None:
     from penstock.publish import publish_load
 
     with deciding_retries():
-        published = publish_load(read_db(), load_id)
+        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     load = published.load
     get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))

@@ -31,8 +31,8 @@ Any task may be cleared and run again at any time: what is published stays as it
 
 - **plan, "held"**: a load waits for a person. [Settle it](/dags/penstock_settle): approve publishes it as it is,
   discard gives it up, and its offsets are loaded again. Or change the declaration: the next run then plans anew.
-- **plan, offsets are lost, or it is another topic**: Kafka no longer holds what comes next. Nothing is repaired
-  silently; the task's last line says which offsets. Find out what happened to the topic.
+- **plan, offsets are lost, or it is another topic**: {on_loss} The task's last line says which offsets, since when, and
+  what to do: [accept the loss](/dags/penstock_accept_loss), or `penstock adopt` on the command line.
 - **stage**: look at its last line. Each of its {tries} tries wrote a table of its own; clear it to try once more.
 - **validate, "held"**: its last line names the check. What the checks found is in `penstock.check_results`.
 - **publish**: clear it. It looks first and never publishes twice.
@@ -79,6 +79,7 @@ def explain(pipeline: Pipeline) -> str:
         carried=", ".join(f"`{name}`" for name in carried_columns(pipeline)),
         checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds none of its own.",
         poison=_explain_poison(pipeline),
+        on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
         alerts=f"\nAlerts go to the targets of the connection `{pipeline.alerts}`." if pipeline.alerts else "",
     )
@@ -105,6 +106,12 @@ def _explain_poison(pipeline: Pipeline) -> str:
         return "A record that cannot become a row fails the load."
     limit = "" if pipeline.max_quarantined is None else f" More than {pipeline.max_quarantined} of them fail the load."
     return f"Records that cannot become rows go to the quarantine, whole and with a reason.{limit}"
+
+
+def _explain_loss(pipeline: Pipeline) -> str:
+    if pipeline.on_loss == "stop":
+        return "Kafka no longer holds what comes next, and nothing is given up without a person."
+    return "records that Kafka no longer has are recorded as lost, and passed over; a log that was cut is not."
 
 
 def _escape(text: str) -> str:

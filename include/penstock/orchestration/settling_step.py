@@ -9,7 +9,7 @@ from airflow.sdk import get_current_context
 
 from penstock.orchestration.connections import read_db
 from penstock.orchestration.failing import deciding_retries
-from penstock.orchestration.steps import describe_load, refuse_unknown
+from penstock.orchestration.steps import describe_load, read_kafka_of, refuse_unknown
 
 if TYPE_CHECKING:
     from airflow.sdk import AssetAlias
@@ -42,7 +42,7 @@ def _decide(decision: str, load_id: int, who: str, why: str) -> Load:
     from penstock.settling import approve_load, discard_load
 
     if decision == "approve":
-        published = approve_load(read_db(), load_id, who, why)
+        published = approve_load(read_db(), read_kafka_of(load_id), load_id, who, why)
         log.info(published.told)
         return published.load
     load = discard_load(read_db(), load_id, who, why)

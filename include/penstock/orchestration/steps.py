@@ -37,6 +37,7 @@ def plan(pipeline: Pipeline) -> int | None:
             # The same hold, with the ways on that there are in Airflow.
             raise hold(error.what, pipeline.name, error.load, error.ranges) from None
     log.info(planned.told)
+    _tell_news(pipeline.alerts, pipeline.name, context)
     if planned.ended_hold is not None:
         _tell_end_of_hold(pipeline, planned.ended_hold, context)
     return planned.load.load_id if planned.load else None
@@ -59,11 +60,19 @@ def publish(asset: Asset, load_id: int) -> None:
     from penstock.publish import publish_load
 
     with deciding_retries():
-        published = publish_load(read_db(), load_id)
+        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     # Told again when the task runs again: the first run may have died between its COMMIT and the event. Readers know
     # the load by its number.
     get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+
+
+def read_kafka_of(load_id: int) -> dict[str, str]:
+    """The settings for Kafka of the declaration that a load was planned by."""
+    from penstock.ledger import open_ledger, read_load
+
+    with open_ledger(read_db()) as connection:
+        return read_kafka(read_load(connection, load_id).declaration.kafka)
 
 
 def describe_load(load: Load) -> dict[str, Any]:
@@ -93,6 +102,12 @@ def refuse_unknown(conf: dict[str, Any] | None, known: tuple[str, ...]) -> None:
             f"this run was given {', '.join(unknown)}; allowed: {', '.join(known) or 'nothing'}.",
             next_step="trigger it again without; what a pipeline loads is in its declaration.",
         )
+
+
+def _tell_news(alerts: str | None, pipeline: str, context: Context) -> None:
+    from penstock.orchestration.alerting import alert_untold
+
+    alert_untold(alerts, pipeline, context)
 
 
 def _tell_end_of_hold(pipeline: Pipeline, load_id: int, context: Context) -> None:

@@ -136,5 +136,6 @@ def lost_error(topic: str, lost: Range, log_start: int) -> LogLostError:
         f"topic {topic}: the log of partition {lost.partition} starts at offset {log_start} now; "
         f"{len(lost)} planned offsets are gone or cannot be told from holes.",
         ranges=[lost],
-        next_step="plan again to see what is left; raise the topic's retention if this comes back.",
+        next_step="start a new run: it stops and says what is lost, or records it, as `on_loss` is declared; raise the "
+        "topic's retention if this comes back.",
     )

@@ -33,7 +33,7 @@ order by load_id desc limit 1
 
 -- name: find_open_live_load
 -- The unfinished live load of a pipeline; the index load_live allows one.
-select load_id, state, declaration, cause from penstock.load
+select load_id, state, declaration, cause, run_id from penstock.load
 where pipeline_id = %(pipeline_id)s and kind = 'live'
   and state in ('planned', 'staging', 'staged', 'validated', 'held')
 
@@ -49,7 +49,7 @@ update penstock.load set superseded_by = %(successor)s where load_id = %(load_id
 
 -- name: newest_generation
 -- The incarnation of the topic that is loaded.
-select generation_id, cluster_id, topic_id from penstock.generation
+select generation_id, cluster_id, topic_id, epoch from penstock.generation
 where pipeline_id = %(pipeline_id)s order by generation_id desc limit 1
 
 -- name: open_generation
@@ -59,7 +59,7 @@ values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s) returning generation_id
 
 -- name: read_positions
 -- Restore: the next offset of each partition.
-select partition, position, leader_epoch from penstock.position where generation_id = %(generation_id)s
+select partition, position, origin, leader_epoch from penstock.position where generation_id = %(generation_id)s
 
 -- name: open_position
 -- A partition seen for the first time; the caller checks that one row came out.

@@ -1,13 +1,14 @@
 -- name: read_pipelines
--- Each pipeline with its newest generation and its newest live load.
+-- Each pipeline with its newest generation, its newest live load, and what it is held for.
 select p.name, p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id,
-       l.load_id, l.state, l.cause
+       l.load_id, l.state, l.cause, h.kind as hold, h.cause as hold_cause, h.began_at
 from penstock.pipeline p
 left join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id
                    order by generation_id desc limit 1) g on true
 left join lateral (select * from penstock.load where pipeline_id = p.pipeline_id and kind = 'live'
                      and state not in ('superseded', 'discarded', 'rolled_back')
                    order by load_id desc limit 1) l on true
+left join penstock.hold h on h.pipeline_id = p.pipeline_id and h.ended_at is null
 where p.name = any(%(names)s)
 
 -- name: read_positions

@@ -1,0 +1,107 @@
+"""What a person decides on a loss: it is recorded with who and why, and the loads go on from the log's start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import WrongUseError
+from penstock.holds import end_hold, ways_on
+from penstock.identity import refuse_other_identity
+from penstock.kafka import read_log
+from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
+from penstock.losses import Loss, date_losses, record_losses
+from penstock.plan import find_faults
+from penstock.planning import ask_until_settled, read_positions, supersede_load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+    from penstock.plan import Fault
+
+# What such a load has read is no longer in the log: publishing it is the way to lose less.
+READ_WHOLE = ("staged", "validated", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The losses that were recorded."""
+
+    losses: tuple[Loss, ...]
+    told: str
+
+
+def accept_loss(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str) -> Accepted:
+    """Record exactly what is lost now, and go on from the log's start."""
+    with open_ledger(uri) as connection:
+        return accept_loss_in(connection, kafka, pipeline, who, why)
+
+
+def accept_loss_in(
+    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str
+) -> Accepted:
+    """Accept in the caller's transaction, behind the lock of plan and publish."""
+    refuse_silence(who, why, pipeline=pipeline.name)
+    pipeline_id, generation = lock_generation(connection, pipeline)
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], log)
+    positions = read_positions(connection, generation["generation_id"])
+    log = ask_until_settled(kafka, pipeline, positions, log)
+    faults = _refuse_unless_lost(pipeline, find_faults(positions, log.partitions))
+    _end_open_load(connection, pipeline, pipeline_id, who, why)
+    losses = date_losses(connection, kafka, pipeline, generation["generation_id"], faults)
+    record_losses(connection, pipeline_id, generation["generation_id"], losses, who, why)
+    record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
+    end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
+    told = "; ".join(map(str, losses))
+    return Accepted(tuple(losses), f"{pipeline.name}: recorded as lost: {told}. The next run goes on from there.")
+
+
+def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
+    """Lock a pipeline that has been planned before, and find the generation that it loads."""
+    found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+    generation = found and run(connection, "newest_generation", pipeline_id=found["pipeline_id"]).fetchone()
+    if not found or not generation:
+        raise WrongUseError(
+            "the pipeline has loaded nothing yet: its first run begins by the declaration's `start`.",
+            pipeline=pipeline.name,
+            next_step=f"`penstock run {pipeline.name}`.",
+        )
+    return int(found["pipeline_id"]), generation
+
+
+def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    if not faults:
+        raise WrongUseError(
+            "nothing is lost: the log holds everything from the positions on. Nothing is changed.",
+            pipeline=pipeline.name,
+            next_step="nothing to do; the next run goes on.",
+        )
+    cut = [fault for fault in faults if fault.kind != "log_start_passed"]
+    if cut:
+        raise WrongUseError(
+            f"the log was cut, which is more than a loss: {'; '.join(map(str, cut))}. Nothing is changed.",
+            pipeline=pipeline.name,
+            ranges=[fault.lost for fault in cut if len(fault.lost)],
+            next_step=ways_on("log_cut", pipeline.name),
+        )
+    return faults
+
+
+def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int, who: str, why: str) -> None:
+    """A load that was about to read what is lost ends here; one that has read it must be decided on first."""
+    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        return
+    if row["state"] in READ_WHOLE:
+        raise WrongUseError(
+            f"the load is {row['state']}: it has read offsets that the log may no longer have. Nothing is changed.",
+            pipeline=pipeline.name,
+            load=row["load_id"],
+            next_step=f"publish it: clear its task, or `penstock run {pipeline.name} --run-id {row['run_id']}` (if it "
+            f"is held, `penstock approve {row['load_id']} --why …`); or give it up by "
+            f"`penstock discard {row['load_id']} --why …`.",
+        )
+    supersede_load(connection, pipeline, row, who, f"the loss was accepted: {why}")

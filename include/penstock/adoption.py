@@ -1,0 +1,221 @@
+"""Adopting a log that is not the one that was loaded so far: another topic, another cluster, or a log that was cut.
+
+What was loaded stays as it is, under the generation that it was loaded in. The loads go on in a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from psycopg.rows import dict_row
+
+from penstock import ledger
+from penstock.acceptance import lock_generation
+from penstock.cut import Search, find_cut
+from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.holds import end_hold
+from penstock.kafka import Identity, read_log
+from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
+from penstock.plan import find_faults, go_on
+from penstock.planning import ask_until_settled, find_rewritten
+from penstock.ranges import Range
+from penstock.statements import read_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg import Cursor
+
+    from penstock.kafka import TopicLog
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+
+From = Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What was loaded before: where each partition stands, how many of its offsets are covered, and what is missing."""
+
+    generation_id: int
+    identity: Identity
+    epoch: int
+    positions: Mapping[int, int]
+    covered: Mapping[int, int]
+    gaps: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What an adoption means. `known` is set if this very topic was loaded before; then the loads go on in it."""
+
+    pipeline: Pipeline
+    pipeline_id: int
+    old: Generation
+    log: TopicLog
+    known: Generation | None
+    cuts: Mapping[int, int]
+    positions: Mapping[int, int]
+
+    @property
+    def what(self) -> tuple[Identity, bool]:
+        """What a person agrees to: which topic it is, and whether it is gone on with."""
+        return self.log.identity, self.known is not None
+
+    @property
+    def epoch(self) -> int:
+        """How often this very topic will have been adopted."""
+        return self.known.epoch + 1 if self.known else 1
+
+    def origin(self, partition: int) -> int:
+        """From where gaps count: what lies below was loaded, or missed, in the generation before."""
+        if self.known and partition in self.known.positions:
+            return self.positions[partition]
+        return self.log.partitions[partition].start
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The generation that is loaded from now on."""
+
+    generation_id: int
+    positions: Mapping[int, int]
+    told: str
+
+
+def preview_adoption(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
+    """Say what an adoption would mean. Nothing is changed."""
+    with open_ledger(uri) as connection:
+        drafted = _draft(connection, kafka, pipeline, start)
+        connection.rollback()
+    return drafted
+
+
+def adopt(
+    uri: str,
+    kafka: Mapping[str, str],
+    pipeline: Pipeline,
+    start: From | None,
+    who: str,
+    why: str,
+    shown: Adoption | None = None,
+) -> Adopted:
+    """Open a new generation; one that is not what was shown is refused."""
+    with open_ledger(uri) as connection:
+        refuse_silence(who, why, pipeline=pipeline.name)
+        drafted = _draft(connection, kafka, pipeline, start)
+        if shown and shown.what != drafted.what:
+            raise FencedError(
+                "the log has changed since it was shown; nothing is adopted.",
+                pipeline=pipeline.name,
+                next_step=f"look again: `penstock adopt {pipeline.name} --why …`.",
+            )
+        return _write(connection, drafted, who, why)
+
+
+def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
+    pipeline_id, newest = lock_generation(connection, pipeline)
+    old = _read_generation(connection, pipeline, newest)
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    row = query(
+        connection, "find_generation", pipeline_id=pipeline_id, cluster_id=log.cluster_id, topic_id=log.topic_id
+    ).fetchone()
+    if row is None:
+        first = {n: part.end if start == "latest" else part.start for n, part in log.partitions.items()}
+        return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
+    known = old if row["generation_id"] == old.generation_id else _read_generation(connection, pipeline, row)
+    _refuse_start(pipeline, start)
+    cuts = _find_cuts(connection, kafka, pipeline, known, same=known is old)
+    return Adoption(pipeline, pipeline_id, old, log, known, cuts, go_on(known.positions, log.partitions, cuts))
+
+
+def _find_cuts(
+    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, known: Generation, *, same: bool
+) -> dict[int, int]:
+    """Where partitions were cut that end below their position, or that have grown past it since.
+
+    Asked for the end of all records: an open transaction that holds the last stable offset back has cut nothing.
+    """
+    log = read_log(kafka, pipeline.topic, "read_uncommitted")
+    log = ask_until_settled(kafka, pipeline, known.positions, log, "read_uncommitted")
+    cut = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
+    rewritten = find_rewritten(connection, kafka, known.generation_id, log)
+    if same and not cut and not rewritten:
+        raise WrongUseError(
+            "there is nothing to adopt: the topic is the one that is loaded, and its log was not cut.",
+            pipeline=pipeline.name,
+            next_step="`penstock status` says how the pipeline is; if an open transaction holds an end back, wait for "
+            "its end.",
+        )
+    searched = {
+        fault.partition: find_cut(
+            connection, kafka, Search(pipeline, known.generation_id, fault.partition, fault.log)
+        )
+        for fault in cut
+        if fault.log
+    }  # fmt: skip
+    return searched | {fault.partition: fault.cut for fault in rewritten if fault.cut is not None}
+
+
+def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
+    if start is not None:
+        raise WrongUseError(
+            f"this very topic was loaded before, and is gone on with from there, not from the {start}.",
+            pipeline=pipeline.name,
+            next_step="leave --from out.",
+        )
+
+
+def _read_generation(connection: Connection, pipeline: Pipeline, row: Mapping[str, Any]) -> Generation:
+    generation_id = row["generation_id"]
+    rows = query(connection, "summarize_generation", generation_id=generation_id).fetchall()
+    gaps = query(connection, "read_gaps", pipeline=pipeline.name, generation_id=generation_id)
+    return Generation(
+        generation_id,
+        Identity(row["cluster_id"], row["topic_id"]),
+        row["epoch"],
+        {each["partition"]: each["position"] for each in rows},
+        {each["partition"]: each["covered"] for each in rows},
+        tuple(Range(**gap) for gap in gaps),
+    )
+
+
+def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Adopted:
+    name = drafted.pipeline.name
+    _end_open_loads(connection, drafted, who, f"{who} adopted another log: {why}")
+    row = query(
+        connection,
+        "open_next_generation",
+        pipeline_id=drafted.pipeline_id,
+        cluster_id=drafted.log.cluster_id,
+        topic_id=drafted.log.topic_id,
+        epoch=drafted.epoch,
+    ).fetchone()
+    if row is None:
+        raise PenstockError("the ledger gave no row for a new generation.", next_step="report this defect.")
+    generation_id = int(row["generation_id"])
+    for partition, position in drafted.positions.items():
+        run(
+            connection,
+            "open_position",
+            generation_id=generation_id,
+            partition=partition,
+            position=position,
+            origin=drafted.origin(partition),
+            leader_epoch=drafted.log.partitions[partition].leader_epoch,
+        )
+    record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
+    end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
+    told = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
+    return Adopted(generation_id, drafted.positions, told)
+
+
+def _end_open_loads(connection: Connection, drafted: Adoption, who: str, cause: str) -> None:
+    for row in query(connection, "end_open_loads", pipeline_id=drafted.pipeline_id, cause=cause).fetchall():
+        ledger.record_event(connection, who, ledger.read_load(connection, row["load_id"]), row["state"], cause)
+
+
+def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
+    """Run a named statement about adoptions."""
+    return connection.cursor(row_factory=dict_row).execute(read_statements("adoption")[statement], values)

@@ -1,0 +1,439 @@
+"""Another topic, another cluster or a log that was cut under a pipeline's name: nothing of it slips in unnoticed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
+
+from cutting import cut_log
+from declaring import declare, write_declaration
+from fix_kafka import create_topic
+from penstock.adoption import adopt
+from penstock.backfill.asking import AllGaps, ByOffsets, Span
+from penstock.backfill.running import renew_loads
+from penstock.cli.main import app
+from penstock.errors import (
+    FencedError,
+    IdentityError,
+    KafkaError,
+    LogCutError,
+    OutcomeUnknownError,
+    PenstockError,
+    WrongUseError,
+)
+from penstock.ledger import connect
+from penstock.planning import plan_load
+from penstock.publish import publish_load
+from penstock.ranges import Range
+from penstock.rollback import roll_back
+from penstock.settling import approve_load
+from penstock.stack import ports
+from penstock.stack.broker import Broker
+from penstock.status import read_status
+from producing import Account
+from receiving import refused_port
+from whole_loads import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.adoption import Adopted, From
+    from penstock.health import Health
+
+    Start = Callable[..., tuple[Account, Loader]]
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A second cluster."""
+    broker = Broker(tmp_path_factory.mktemp("other") / "kafka", *ports.choose(2))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def start(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Start:
+    """An account of a new topic, and a loader of it."""
+
+    def make(partitions: int = 1, **declared: Any) -> tuple[Account, Loader]:
+        account = Account(kafka.bootstrap, make_topic(partitions))
+        return account, Loader(db, kafka.bootstrap, spark, declare(account.topic, **declared))
+
+    return make
+
+
+def create_again(account: Account, partitions: int = 1) -> None:
+    """Delete a topic, and create another under its name."""
+    admin = AdminClient({"bootstrap.servers": account.bootstrap})
+    admin.delete_topics([account.topic])[account.topic].result(30)
+    create_topic(account.bootstrap, account.topic, partitions)
+
+
+def plan(loader: Loader, run: str = "run") -> Any:
+    return plan_load(loader.db, loader.settings.kafka, loader.pipeline, run)
+
+
+def adopt_as_ann(loader: Loader, begin: From | None = None) -> Adopted:
+    return adopt(loader.db, loader.settings.kafka, loader.pipeline, begin, "ann", "it was moved")
+
+
+def health(loader: Loader) -> Health:
+    with connect(loader.db) as connection:
+        return read_status(connection, loader.settings.kafka, [loader.pipeline])[0].health
+
+
+def by_generation(loader: Loader) -> list[Any]:
+    """Generation and id of every row, by way of the load that brought it."""
+    return loader.query(
+        "select distinct r.generation, o._partition, o._offset, o.id from analytics.orders o"
+        " join penstock.ranges r on r.load_id = o._load_id order by 1, 2, 3"
+    )
+
+
+@pytest.mark.parametrize("records", [3, 5, 9], ids=["fewer", "the same", "more"])
+def test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its_own_offsets(
+    start: Start, records: int
+) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    loader.load()
+    create_again(account)
+    account.send_orders(records, first=100)
+
+    for run in ("one", "two"):
+        with pytest.raises(IdentityError, match="it was deleted and created again") as stopped:
+            plan(loader, run)
+        assert "penstock adopt orders --why" in stopped.value.next_step
+    assert loader.query("select kind, ended_at from penstock.holds") == [("other_topic", None)]
+    told = health(loader)
+    assert (told.state, "penstock adopt orders" in told.next_step) == ("other_topic", True)
+
+    adopted = adopt_as_ann(loader)
+    loader.load()
+
+    new = adopted.generation_id
+    assert by_generation(loader) == [
+        *((new - 1, 0, offset, offset) for offset in range(5)),
+        *((new, 0, offset, 100 + offset) for offset in range(records)),
+    ]
+    assert loader.gaps() == []
+    assert loader.query("select generation, position from penstock.positions order by 1") == [(1, 5), (2, records)]
+    assert loader.query("select ended_by from penstock.holds") == [("ann adopted the log: it was moved",)]
+    assert loader.query("select actor, what, why from penstock.event where load_id is null") == [
+        ("ann", "adopted generation 2", "it was moved")
+    ]
+    assert health(loader).state == "ok"
+
+
+def test_an_adopted_topic_may_begin_at_its_end_and_what_it_had_before_is_a_gap(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    loader.load()
+    create_again(account)
+    account.send_orders(4, first=100)
+
+    adopt_as_ann(loader, "latest")
+    assert plan(loader).load is None
+    account.send_orders(1, first=200)
+    loader.load()
+
+    assert by_generation(loader)[5:] == [(2, 0, 4, 200)]
+    assert loader.query("select * from penstock.gaps") == [("orders", 2, 0, 0, 4)]
+    loader.backfill(AllGaps())
+    assert loader.gaps() == []
+
+
+def test_fewer_partitions_are_another_topic_and_the_partitions_that_are_left_are_loaded(start: Start) -> None:
+    account, loader = start(3)
+    for partition in range(3):
+        account.send_orders(4, partition=partition)
+    loader.load()
+    create_again(account, 2)
+    account.send_orders(2, partition=1, first=100)
+
+    with pytest.raises(IdentityError):
+        plan(loader)
+    adopt_as_ann(loader)
+    loader.load()
+
+    assert by_generation(loader)[12:] == [(2, 1, 0, 100), (2, 1, 1, 101)]
+    assert loader.query("select partition from penstock.positions where generation = 2 order by 1") == [(0,), (1,)]
+
+
+def test_a_topic_created_again_while_its_load_was_read_is_not_published(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    load_id = plan(loader).load.load_id
+    create_again(account)
+    account.send_orders(5, first=100)
+    loader.stage(load_id)  # which reads the offsets of the plan, out of another topic
+
+    with pytest.raises(IdentityError, match="since the load was planned, the topic has changed") as refused:
+        publish_load(loader.db, loader.settings.kafka, load_id)
+
+    assert not refused.value.may_retry
+    assert loader.rows() == []
+    assert (loader.covered(), loader.state(load_id)) == ([], "validated")
+    loader.query("update penstock.load set state = 'held' returning 1")
+    with pytest.raises(IdentityError):
+        approve_load(loader.db, loader.settings.kafka, load_id, "ann", "it looks right")
+    assert loader.rows() == []
+
+    adopt_as_ann(loader)
+
+    assert loader.state(load_id) == "superseded"
+    with pytest.raises(FencedError):
+        publish_load(loader.db, loader.settings.kafka, load_id)
+    loader.load()
+    assert by_generation(loader) == [(2, 0, offset, 100 + offset) for offset in range(5)]
+
+
+def test_without_kafka_nothing_is_published_and_what_is_published_is_found(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    load_id = plan(loader).load.load_id
+    loader.stage(load_id)
+    away = {"bootstrap.servers": f"127.0.0.1:{refused_port()}"}
+
+    with pytest.raises(KafkaError) as failed:
+        publish_load(loader.db, away, load_id)
+
+    assert failed.value.may_retry
+    assert (loader.rows(), loader.state(load_id)) == ([], "validated")
+    assert publish_load(loader.db, loader.settings.kafka, load_id).by_this_call
+    assert not publish_load(loader.db, away, load_id).by_this_call
+
+
+def test_a_topic_that_is_gone_when_its_load_is_to_be_published_publishes_nothing(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    load_id = plan(loader).load.load_id
+    loader.stage(load_id)
+    admin = AdminClient({"bootstrap.servers": account.bootstrap})
+    admin.delete_topics([account.topic])[account.topic].result(30)
+
+    with pytest.raises(PenstockError, match=f"asked about topic {account.topic}") as refused:
+        publish_load(loader.db, loader.settings.kafka, load_id)
+
+    assert not isinstance(refused.value, OutcomeUnknownError)
+    assert loader.rows() == []
+
+
+def test_another_cluster_behind_the_address_is_refused_and_a_return_to_the_first_goes_on_where_it_stood(
+    start: Start, other: Broker
+) -> None:
+    account, here = start()
+    account.send_orders(5)
+    here.load()
+    there = Loader(here.db, other.bootstrap, here.spark, here.pipeline)
+    create_topic(other.bootstrap, account.topic, 1)
+    Account(other.bootstrap, account.topic).send_orders(9, first=100)
+
+    with pytest.raises(IdentityError, match="the cluster is"):
+        plan(there)
+    load_id = plan_after(account, here)
+    here.stage(load_id)
+    with pytest.raises(IdentityError, match="the cluster is"):
+        publish_load(there.db, there.settings.kafka, load_id)
+    assert len(here.rows()) == 5
+
+    adopt_as_ann(there)
+    there.load()
+    adopt_as_ann(here)  # back again: its first five are in the table
+    here.load()
+
+    assert by_generation(here) == [
+        *((1, 0, offset, offset) for offset in range(5)),
+        *((2, 0, offset, 100 + offset) for offset in range(9)),
+        *((3, 0, offset, offset) for offset in range(5, 8)),
+    ]
+    assert here.query("select generation, epoch from penstock.generations order by 1") == [(1, 1), (2, 1), (3, 2)]
+    assert here.gaps() == []
+
+
+def plan_after(account: Account, loader: Loader) -> int:
+    """Plan a load of three more records."""
+    account.send_orders(3, first=5)
+    return int(plan(loader, "after").load.load_id)
+
+
+def send_each(account: Account, numbers: range, partition: int) -> None:
+    """Send records each in a batch of its own: a log can only be cut between batches."""
+    for number in numbers:
+        account.send_orders(1, partition=partition, first=number)
+
+
+@pytest.mark.parametrize("grown", [0, 4], ids=["as it was cut", "and grew again"])
+def test_a_log_that_was_cut_is_found_where_it_was_cut_and_everything_new_is_loaded_once(
+    db: str, other: Broker, spark: SparkSession, grown: int
+) -> None:
+    """A real cut: the broker is killed, loses the end of one partition, and comes back with the same topic."""
+    account = Account(other.bootstrap, f"cut_{grown}")
+    create_topic(other.bootstrap, account.topic, 2)
+    loader = Loader(db, other.bootstrap, spark, declare(account.topic))
+    send_each(account, range(12), 0)
+    send_each(account, range(12, 15), 1)
+    loader.load()
+    cut_log(other, account.topic, 0, 7)
+    send_each(account, range(100, 100 + grown), 0)  # before anybody has looked
+    end = 7 + grown
+
+    with pytest.raises(LogCutError, match=rf"the position 12 is beyond the end of the log, {end}") as stopped:
+        plan(loader)
+
+    assert f"what the table holds of offsets [{end}, 12) is not in the log any more" in stopped.value.what
+    assert "penstock adopt orders" in stopped.value.next_step
+    assert "penstock adopt orders" in health(loader).next_step
+    adopted = adopt_as_ann(loader)
+    assert adopted.positions == {0: 7, 1: 3}
+    send_each(account, range(200, 210), 0)
+    send_each(account, range(15, 17), 1)
+    loader.load()
+
+    new = [*range(100, 100 + grown), *range(200, 210)]
+    assert by_generation(loader) == [
+        *((1, 0, offset, offset) for offset in range(12)),
+        *((1, 1, offset, 12 + offset) for offset in range(3)),
+        *((2, 0, 7 + place, number) for place, number in enumerate(new)),
+        *((2, 1, 3, 15), (2, 1, 4, 16)),
+    ]
+    assert loader.gaps() == []
+    assert loader.query("select generation, epoch from penstock.generations order by 1") == [(1, 1), (2, 2)]
+
+    # Cut once more, deeper than the first time: each row is compared with the log as of its own time.
+    cut_log(other, account.topic, 0, 5)
+    assert adopt_as_ann(loader).positions == {0: 5, 1: 5}
+
+
+def test_nothing_is_adopted_where_the_log_fits_or_where_only_a_transaction_holds_it_back(start: Start) -> None:
+    account, loader = start()
+    with pytest.raises(WrongUseError, match="has loaded nothing yet"):
+        adopt_as_ann(loader)
+    account.send_orders(5)
+    loader.load()
+    with pytest.raises(WrongUseError, match="nothing to adopt"):
+        adopt_as_ann(loader)
+    producer = account.begin("open")
+    account.leave_open(producer, [b"{}"])
+    loader.query("update penstock.position set position = 6 returning 1")  # as if loaded by read_uncommitted before
+
+    with pytest.raises(WrongUseError, match="nothing to adopt"):
+        adopt_as_ann(loader)
+
+    producer.abort_transaction(30)
+    loader.query("update penstock.position set position = 60 returning 1")
+    with pytest.raises(WrongUseError, match="gone on with from there, not from the latest"):
+        adopt_as_ann(loader, "latest")
+    with pytest.raises(WrongUseError, match="not said why"):
+        adopt(loader.db, loader.settings.kafka, loader.pipeline, None, "ann", " ")
+    assert loader.query("select count(*) from penstock.generations") == [(1,)]
+
+
+def test_what_was_planned_before_an_adoption_is_never_published_after_it_nor_planned_anew(start: Start) -> None:
+    """The same topic with the same ids: only the generation tells that its offsets mean other records now."""
+    account, loader = start()
+    account.send_orders(20)
+    first = loader.load()
+    roll_back(loader.db, first, "ann", "wrong")
+    backfill = loader.plan_backfill(AllGaps(), per_load=10)
+    one, two = backfill.load_ids
+    loader.stage(one)
+    loader.query("update penstock.position set position = 25 returning 1")
+    with pytest.raises(LogCutError):
+        loader.plan_backfill(ByOffsets((Span(0, 0, 5),)))
+
+    adopt_as_ann(loader)
+
+    assert [loader.state(each) for each in (one, two)] == ["discarded", "discarded"]
+    loader.query(f"update penstock.load set state = 'validated' where load_id = {one} returning 1")
+    with pytest.raises(FencedError, match="before its pipeline adopted another log"):
+        publish_load(loader.db, loader.settings.kafka, one)
+    loader.query(f"update penstock.load set state = 'failed' where load_id in ({one}, {two}) returning 1")
+    with connect(loader.db) as connection, pytest.raises(FencedError):
+        renew_loads(connection, loader.pipeline, int(backfill.backfill_id or 0))
+    with pytest.raises(WrongUseError, match="was loaded before the log was adopted"):
+        loader.plan_backfill(ByOffsets((Span(0, 0, 5),)), replace=True)
+    assert loader.rows() == []
+
+
+def test_a_partition_of_which_nothing_was_loaded_goes_on_at_the_end_of_the_log(start: Start) -> None:
+    account, loader = start(start="latest")
+    account.send_orders(5)
+    assert plan(loader).load is None
+    loader.query("update penstock.position set position = 8 returning 1")
+
+    assert adopt_as_ann(loader).positions == {0: 5}
+    account.send_orders(1, first=5)
+    assert plan(loader, "next").load.ranges == (Range(0, 5, 6),)
+
+
+def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_since(
+    start: Start, tmp_path: Path
+) -> None:
+    account, loader = start()
+    account.send_orders(5)
+    loader.load()
+    create_again(account)
+    account.send_orders(3, first=100)
+    write_declaration(tmp_path, account.topic)
+    environment = {
+        "PENSTOCK_DB": loader.db,
+        "PENSTOCK_KAFKA": account.bootstrap,
+        "PENSTOCK_PIPELINES": str(tmp_path),
+    }
+
+    def run(*arguments: str, answer: str = "") -> tuple[int, str, str]:
+        done = CliRunner().invoke(app, [*arguments, "--why", "moved"], env=environment, input=answer)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.stdout, done.stderr
+
+    code, _, told = run("adopt", "orders", answer="n\n")
+    assert code == 1
+    for line in (
+        "it was deleted and created again",
+        "partition 0: 5 offsets in the table, position 5",
+        "partition 0: the log holds [0, 3); the next load starts at 0",
+        "the rows of generation 1 stay in analytics.orders",
+        "nothing is changed",
+    ):
+        assert line in told
+    assert loader.query("select count(*) from penstock.generations") == [(1,)]
+    code, _, told = run("adopt", "orders", "--json")
+    assert (code, "give --yes with it" in told) == (2, True)
+    code, _, told = run("accept-loss", "orders")
+    assert (code, "penstock adopt orders" in told) == (4, True)
+
+    code, out, _ = run("adopt", "orders", "--yes", "--from", "latest", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "pipeline": "orders", "state": "adopted", "generation": 2, "positions": [{"partition": 0, "position": 3}],
+    }  # fmt: skip
+    code, out, told = run("accept-loss", "orders", "--json")
+    assert (code, "nothing is lost" in told) == (2, True)
+
+
+def test_an_adoption_is_of_what_was_shown(start: Start) -> None:
+    from penstock.adoption import preview_adoption
+
+    account, loader = start()
+    account.send_orders(5)
+    loader.load()
+    create_again(account)
+    shown = preview_adoption(loader.db, loader.settings.kafka, loader.pipeline, None)
+    create_again(account)
+
+    with pytest.raises(FencedError, match="changed since it was shown"):
+        adopt(loader.db, loader.settings.kafka, loader.pipeline, None, "ann", "moved", shown)
+
+    assert loader.query("select count(*) from penstock.generations") == [(1,)]

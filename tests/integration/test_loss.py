@@ -1,0 +1,475 @@
+"""Logs that lost records, on the real services: who stops, what is recorded, who is told, and how it goes on."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from declaring import declare
+from penstock.acceptance import accept_loss
+from penstock.alerts import alert_once
+from penstock.errors import IdentityError, LogCutError, LogLostError, WrongUseError
+from penstock.ledger import connect
+from penstock.planning import plan_load
+from penstock.ranges import Chunk, Range
+from penstock.reading import native
+from penstock.reading.contract import Source
+from penstock.staging import begin_staging, run_stage
+from penstock.status import read_status
+from penstock.untold import find_untold
+from producing import Account, order
+from proving import find_faults
+from receiving import Receiver, refused_port
+from whole_loads import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.health import Health
+    from penstock.stack.broker import Broker
+
+    Start = Callable[..., tuple[Account, Loader]]
+
+FIRST = 1_700_000_000_000  # the time of the first record, in milliseconds; one a second follows
+
+
+@pytest.fixture
+def start(db: str, kafka: Broker, make_topic: MakeTopic, request: pytest.FixtureRequest) -> Start:
+    """An account of a new topic, and a loader of it; Spark is started only for tests that stage."""
+
+    def make(partitions: int = 1, *, spark: bool = False, **declared: Any) -> tuple[Account, Loader]:
+        account = Account(kafka.bootstrap, make_topic(partitions))
+        session: SparkSession | Any = request.getfixturevalue("spark") if spark else None
+        return account, Loader(db, kafka.bootstrap, session, declare(account.topic, **declared))
+
+    return make
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as started:
+        yield started
+
+
+def delete_before(account: Account, offset: int, partition: int = 0) -> None:
+    """Delete all records below an offset, as retention would."""
+    admin = AdminClient({"bootstrap.servers": account.bootstrap})
+    (deleted,) = admin.delete_records([TopicPartition(account.topic, partition, offset)]).values()
+    deleted.result(30)
+
+
+def plan(loader: Loader, run: str = "run") -> Any:
+    return plan_load(loader.db, loader.settings.kafka, loader.pipeline, run)
+
+
+def lose(start: Start, **declared: Any) -> tuple[Account, Loader]:
+    """A pipeline that has planned once, and whose log has lost the offsets 0 to 6 since."""
+    account, loader = start(**declared)
+    plan(loader, "first")
+    account.send_orders(10)
+    delete_before(account, 6)
+    return account, loader
+
+
+def accept(loader: Loader, why: str = "they are gone") -> Any:
+    return accept_loss(loader.db, loader.settings.kafka, loader.pipeline, "ann", why)
+
+
+def health(loader: Loader) -> Health:
+    with connect(loader.db) as connection:
+        return read_status(connection, loader.settings.kafka, [loader.pipeline])[0].health
+
+
+def holds(loader: Loader) -> list[Any]:
+    return loader.query("select kind, ended_by from penstock.holds order by hold_id")
+
+
+def losses(loader: Loader) -> list[Any]:
+    return loader.query("select partition, from_offset, until_offset, actor, why from penstock.losses order by 1, 2")
+
+
+def test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_next_run_goes_on(start: Start) -> None:
+    _, loader = lose(start)
+
+    for run in ("one", "two"):
+        with pytest.raises(LogLostError, match=r"partition 0 offsets \[0, 6\) are lost") as stopped:
+            plan(loader, run)
+        assert "penstock accept-loss orders --why" in stopped.value.next_step
+    assert holds(loader) == [("log_lost", None)]
+    told = health(loader)
+    assert told.state == "log_lost"
+    assert "held since" in told.cause
+    assert "penstock accept-loss orders" in told.next_step
+
+    accepted = accept(loader)
+
+    assert "recorded as lost: partition 0 offsets [0, 6)" in accepted.told
+    assert losses(loader) == [(0, 0, 6, "ann", "they are gone")]
+    assert loader.gaps() == []
+    assert holds(loader) == [("log_lost", "ann accepted the loss: they are gone")]
+    assert loader.query("select actor, what, why from penstock.event where load_id is null") == [
+        ("ann", "loss accepted", "they are gone")
+    ]
+    assert plan(loader, "three").load.ranges == (Range(0, 6, 10),)
+
+
+def test_a_hold_that_nobody_settled_ends_by_itself_when_the_log_fits_again(start: Start) -> None:
+    _, loader = lose(start)
+    with pytest.raises(LogLostError):
+        plan(loader, "one")
+    loader.query("update penstock.position set position = 6 returning 1")
+
+    assert plan(loader, "two").load.ranges == (Range(0, 6, 10),)
+
+    assert holds(loader) == [("log_lost", "run two found the log as it has to be")]
+    assert health(loader).state == "loading"
+
+
+def test_a_loss_is_told_with_the_times_between_which_its_records_were_written(start: Start) -> None:
+    account, loader = start(spark=True)
+    producer = Producer({"bootstrap.servers": account.bootstrap})
+    for number in range(10):
+        producer.produce(account.topic, order(number), timestamp=FIRST + number * 1000)
+        if number == 3:
+            assert producer.flush(30) == 0
+            loader.load()
+    assert producer.flush(30) == 0
+    delete_before(account, 8)
+
+    with pytest.raises(LogLostError) as stopped:
+        plan(loader)
+
+    last, first_left = (datetime.fromtimestamp(FIRST / 1000 + number, UTC) for number in (3, 8))
+    assert (
+        f"partition 0 offsets [4, 8) are lost: the log now starts at 8; they are from after "
+        f"{last.isoformat(timespec='milliseconds')} (the last record published) and before "
+        f"{first_left.isoformat(timespec='milliseconds')} (the first record left)"
+    ) in stopped.value.what
+
+
+def test_the_whole_log_may_be_gone_and_what_comes_after_it_is_loaded(start: Start) -> None:
+    account, loader = start()
+    plan(loader, "first")
+    account.send_orders(10)
+    delete_before(account, 10)
+
+    with pytest.raises(LogLostError, match=r"\[0, 10\) are lost"):
+        plan(loader, "one")
+    accept(loader)
+    assert plan(loader, "two").load is None
+    account.send_orders(1)
+    assert plan(loader, "three").load.ranges == (Range(0, 10, 11),)
+
+
+def test_losses_are_recorded_and_passed_over_where_that_is_declared(start: Start) -> None:
+    account, loader = start(2, spark=True, on_loss="record")
+    account.send_orders(4, partition=0)
+    account.send_orders(4, partition=1)
+    loader.load()
+    account.send_orders(10, partition=0)
+    account.send_orders(5, partition=1)
+    delete_before(account, 9, partition=0)
+
+    load_id = loader.load()
+
+    assert losses(loader) == [(0, 4, 9, "penstock", "on_loss: record")]
+    assert loader.gaps() == []
+    assert loader.query("select partition, position from penstock.positions order by 1") == [(0, 14), (1, 9)]
+    covered = [row[:3] for row in loader.covered() if row[3] == load_id]
+    assert covered == [(0, 9, 14), (1, 4, 9)]
+    assert holds(loader) == []
+    reason = loader.query("select reason from penstock.losses")[0][0]
+    assert "the last record published" in reason
+
+
+def test_a_loss_with_nothing_left_to_load_is_recorded_too(start: Start) -> None:
+    account, loader = start(on_loss="record")
+    plan(loader, "first")
+    account.send_orders(10)
+    delete_before(account, 10)
+
+    planned = plan(loader)
+
+    assert planned.load is None
+    assert "passed over: partition 0 offsets [0, 10) are lost" in planned.told
+    assert loader.query("select position from penstock.positions") == [(10,)]
+    assert [row[:3] for row in losses(loader)] == [(0, 0, 10)]
+
+
+def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: Start) -> None:
+    account, loader = start(2, on_loss="record")
+    plan(loader, "first")
+    account.send_orders(10, partition=0)
+    account.send_orders(10, partition=1)
+    delete_before(account, 6, partition=0)
+    loader.query("update penstock.position set position = 50 where partition = 1 returning 1")
+
+    with pytest.raises(LogCutError, match=r"\[10, 50\) is not in the log any more") as stopped:
+        plan(loader)
+
+    assert "penstock adopt orders" in stopped.value.next_step
+    assert losses(loader) == []
+    assert holds(loader) == [("log_cut", None)]
+    with pytest.raises(WrongUseError, match="the log was cut") as refused:
+        accept(loader)
+    assert "penstock adopt orders" in refused.value.next_step
+    assert losses(loader) == []
+
+
+def test_a_preview_of_a_plan_holds_nothing_and_records_nothing(start: Start) -> None:
+    from penstock.loading import preview_load
+
+    _, stopping = lose(start)
+    with pytest.raises(LogLostError):
+        preview_load(stopping.settings, stopping.pipeline)
+    recording = stopping.pipeline.model_copy(update={"on_loss": "record"})
+    planned = preview_load(stopping.settings, recording)
+
+    assert planned.load is not None
+    assert planned.load.ranges == (Range(0, 6, 10),)
+    assert (holds(stopping), losses(stopping)) == ([], [])
+
+
+def test_what_is_accepted_is_what_is_lost_now_and_not_what_was_when_the_hold_began(start: Start) -> None:
+    account, loader = lose(start)
+    with pytest.raises(LogLostError):
+        plan(loader)
+    delete_before(account, 8)
+
+    accept(loader)
+
+    assert [row[:3] for row in losses(loader)] == [(0, 0, 8)]
+    with pytest.raises(WrongUseError, match="nothing is lost"):
+        accept(loader)
+    assert [row[:3] for row in losses(loader)] == [(0, 0, 8)]
+
+
+def test_nothing_is_accepted_for_a_pipeline_never_planned_without_a_reason_or_for_another_topic(start: Start) -> None:
+    account, loader = start()
+    with pytest.raises(WrongUseError, match="has loaded nothing yet"):
+        accept(loader)
+    plan(loader, "first")
+    account.send_orders(3)
+    delete_before(account, 2)
+    with pytest.raises(WrongUseError, match="not said why"):
+        accept(loader, "  ")
+    loader.query("update penstock.generation set topic_id = 'another' returning 1")
+    with pytest.raises(IdentityError) as refused:
+        accept(loader)
+    assert "penstock adopt orders" in refused.value.next_step
+    assert losses(loader) == []
+
+
+def test_a_load_that_has_read_what_is_lost_is_decided_on_first_and_one_that_has_not_is_ended(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(10)
+    load_id = plan(loader, "first").load.load_id
+    delete_before(account, 6)
+    for state in ("staged", "validated", "held"):
+        loader.query(f"update penstock.load set state = '{state}' returning 1")
+        with pytest.raises(WrongUseError, match=f"load {load_id}: the load is {state}") as refused:
+            accept(loader)
+        assert f"penstock discard {load_id}" in refused.value.next_step
+        assert losses(loader) == []
+
+    loader.query("update penstock.load set state = 'staging' returning 1")
+    accept(loader)
+
+    assert loader.state(load_id) == "superseded"
+    assert [row[:3] for row in losses(loader)] == [(0, 0, 6)]
+
+
+def tell(loader: Loader, urls: list[str]) -> list[bool]:
+    """What a run does when it has planned, or could not."""
+    with connect(loader.db) as connection:
+        due = find_untold(connection, "orders", "http://localhost/run")
+    return [alert_once(loader.db, urls, alert, seconds=5) for alert in due]
+
+
+def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
+    start: Start, receiver: Receiver
+) -> None:
+    _, loader = lose(start)
+    sent = []
+    for run in ("one", "two", "three"):
+        with pytest.raises(LogLostError):
+            plan(loader, run)
+        sent.append(tell(loader, [receiver.url]))
+    assert sent == [[True], [], []]
+    accept(loader)  # on the command line, which alerts nobody
+
+    for run in ("four", "five"):
+        plan(loader, run)
+        tell(loader, [receiver.url])
+
+    assert [message["title"] for message in receiver.messages] == [
+        "Penstock: orders is held",
+        "Penstock: orders is no longer held",
+    ]
+    assert "[0, 6) are lost" in receiver.messages[0]["message"]
+    assert "penstock accept-loss orders" in receiver.messages[0]["message"]
+    assert "ann accepted the loss: they are gone" in receiver.messages[1]["message"]
+
+
+def test_an_alert_that_nobody_took_is_sent_by_the_next_run_and_an_end_is_told_to_those_who_know_of_the_beginning(
+    start: Start, receiver: Receiver
+) -> None:
+    _, loader = lose(start)
+    with pytest.raises(LogLostError):
+        plan(loader, "one")
+    assert tell(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
+    assert tell(loader, [receiver.url]) == [True]
+    accept(loader)
+
+    other = Loader(loader.db, loader.bootstrap, loader.spark, loader.pipeline)
+    loader.query("update penstock.position set position = 0 returning 1")
+    loader.query("delete from penstock.loss returning 1")
+    with pytest.raises(LogLostError):
+        plan(other, "two")  # a second hold, of which nobody is told while it lasts
+    accept(other)
+    assert tell(loader, [receiver.url]) == [True]
+    assert [message["title"] for message in receiver.messages] == [
+        "Penstock: orders is held",
+        "Penstock: orders is no longer held",
+    ]
+
+
+def test_two_runs_that_tell_of_a_hold_at_once_send_one_alert(start: Start, receiver: Receiver) -> None:
+    _, loader = lose(start)
+    with pytest.raises(LogLostError):
+        plan(loader)
+    with connect(loader.db) as connection:
+        (alert,) = find_untold(connection, "orders")
+    receiver.wait = 0.5  # long enough for both to be under way
+    sent: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: sent.append(alert_once(loader.db, [receiver.url], alert))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(sent) == [False, False, True]
+    assert len(receiver.messages) == 1
+
+
+def test_a_hold_of_another_kind_is_told_anew_and_the_first_has_not_ended(start: Start, receiver: Receiver) -> None:
+    _, loader = lose(start)
+    with pytest.raises(LogLostError):
+        plan(loader, "one")
+    tell(loader, [receiver.url])
+    loader.query("update penstock.position set position = 50 returning 1")
+    with pytest.raises(LogCutError):
+        plan(loader, "two")
+    tell(loader, [receiver.url])
+
+    assert [message["title"] for message in receiver.messages] == ["Penstock: orders is held"] * 2
+    assert holds(loader) == [("log_lost", None), ("log_cut", None)]
+    assert loader.query("select kind from penstock.holds where ended_at is null") == [("log_cut",)]
+
+
+def test_a_recorded_loss_is_alerted_once_for_all_partitions_and_an_accepted_one_is_not(
+    start: Start, receiver: Receiver
+) -> None:
+    account, loader = start(2, on_loss="record")
+    plan(loader, "first")
+    for partition in (0, 1):
+        account.send_orders(10, partition=partition)
+        delete_before(account, 6, partition)
+    plan(loader, "one")
+    assert tell(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
+    assert tell(loader, [receiver.url]) == [True]
+    assert tell(loader, [receiver.url]) == []
+
+    (message,) = receiver.messages
+    assert message["title"] == "Penstock: orders has lost records, and goes on without them"
+    assert "Offsets: partition 0 offsets [0, 6); partition 1 offsets [0, 6)" in message["message"]
+    delete_before(account, 8)
+    accept(loader)
+    assert tell(loader, [receiver.url]) == []
+
+
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_a_loss_before_the_read_fails_the_load_for_good_and_the_next_plan_goes_by_the_declaration(
+    start: Start, reader: str
+) -> None:
+    account, loader = start(spark=True, reader=reader, on_loss="record")
+    account.send_orders(50)
+    load_id = plan(loader, "one").load.load_id
+    delete_before(account, 20)
+    with connect(loader.db) as connection:
+        attempt = begin_staging(connection, load_id)
+    assert attempt
+
+    with pytest.raises(LogLostError, match="starts at offset 20") as stopped:
+        run_stage(loader.settings, load_id, attempt, lambda: loader.spark.sparkContext)
+
+    assert not stopped.value.may_retry
+    (cause,) = loader.query(f"select cause from penstock.loads where load_id = {load_id} and state = 'failed'")
+    assert "starts at offset 20" in cause[0]
+    assert losses(loader) == []  # the next plan records, and not a load that failed
+    loader.load()
+    assert [row[:3] for row in losses(loader)] == [(0, 0, 20)]
+    assert loader.query("select min(_offset), count(*) from analytics.orders") == [(20, 30)]
+
+
+def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_passes_records_is_none(
+    start: Start,
+) -> None:
+    account, _ = start()
+    account.send_orders(10)
+    account.transact([order(number) for number in range(10, 20)], commit=False)
+    account.send_orders(30_000, first=20)
+    source = Source({"bootstrap.servers": account.bootstrap}, account.topic, "read_committed")
+
+    def read(range_: Range) -> int:
+        """Read a chunk whose log start passes all of it after the first batch; the records come back."""
+        chunk = Chunk(0, range_)
+        checked = native.open_chunk(source, chunk)
+        records = 0
+        for batch in checked.check(native.read_chunk(source, chunk)):
+            if not records:
+                delete_before(account, range_.until_offset)
+            records += len(batch.offsets)
+        return records
+
+    # The holes from 10 on may have been records: nobody can tell any more.
+    with pytest.raises(LogLostError, match="cannot be told from holes") as lost:
+        read(Range(0, 0, 2_000))
+    assert lost.value.ranges == (Range(0, 10, 2_000),)
+    assert read(Range(0, 2_000, 2_500)) == 500
+
+
+def test_a_load_beside_a_loss_is_exact(start: Start) -> None:
+    """Rows, losses and gaps account for every offset, and the rows are what was sent."""
+    account, loader = start(spark=True)
+    account.send_orders(20)
+    loader.load()
+    account.send_orders(20, first=20)
+    delete_before(account, 30)
+    with pytest.raises(LogLostError):
+        plan(loader)
+    accept(loader)
+    loader.load()
+
+    assert loader.query("select array_agg(id order by id) from analytics.orders") == [
+        ([*range(20), *range(30, 40)],)
+    ]  # fmt: skip
+    account.sent = [sent for sent in account.sent if not 20 <= sent.offset < 30]
+    faults = [fault for fault in find_faults(loader.db, account) if "second reader" not in fault]
+    assert faults == ["partition 0: coverage does not tile at 20: next is 30"]  # which is the loss, and all of it
+    with psycopg.connect(loader.db) as connection, pytest.raises(psycopg.errors.ExclusionViolation):
+        connection.execute(
+            "insert into penstock.loss (pipeline_id, generation_id, partition, offsets, reason)"
+            " select pipeline_id, generation_id, partition, '[29, 35)', 'twice' from penstock.loss"
+        )
