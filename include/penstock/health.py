@@ -36,6 +36,14 @@ class OpenHold:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """What lies below the positions and is not in the table: offsets in gaps, and backfills that have not ended."""
+
+    gaps: int = 0
+    backfills: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How a pipeline is, why, and what a person should do."""
 
@@ -51,8 +59,10 @@ def judge(
     lag: int | None,
     unreachable: str,
     other_topic: str,
+    *,
     hold: OpenHold | None = None,
     on_loss: OnLoss = "stop",
+    missing: Missing = Missing(),
 ) -> Health:
     """Judge a pipeline; what needs a person comes first."""
     if newest and newest.state == "held":
@@ -68,7 +78,10 @@ def judge(
         return _judge_faults(name, faults, hold, on_loss)
     if unreachable:
         return _judge_unseen(name, unreachable, hold)
-    return _judge_progress(name, newest, lag)
+    if hold and hold.kind == "log_cut":
+        # A log that has grown again over the cut looks whole from here; only a plan asks further.
+        return Health("log_lost", hold.cause + _since(hold), ways_on(hold.kind, name))
+    return _judge_progress(name, newest, lag, missing)
 
 
 def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:
@@ -92,7 +105,7 @@ def _since(hold: OpenHold | None) -> str:
     return f" (held since {hold.began_at.isoformat(timespec='seconds')})" if hold else ""
 
 
-def _judge_progress(name: str, newest: Newest | None, lag: int | None) -> Health:
+def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: Missing) -> Health:
     run = f"penstock run {name}, or trigger its DAG"
     if newest is None:
         return Health("new", "nothing loaded yet", run)
@@ -102,4 +115,16 @@ def _judge_progress(name: str, newest: Newest | None, lag: int | None) -> Health
         return Health("loading", f"load {newest.load_id} is {newest.state}", "wait, or look at its run")
     if lag:
         return Health("behind", f"{lag} offsets not loaded yet", f"the next scheduled run loads them, or {run}")
+    return _judge_past(name, missing)
+
+
+def _judge_past(name: str, missing: Missing) -> Health:
+    """Everything up to the end is loaded; below, somebody may have left gaps on purpose."""
+    if missing.backfills:
+        named = ", ".join(map(str, missing.backfills))
+        resumed = ", ".join(f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills)
+        return Health("behind", f"backfill {named} has not ended", f"wait if it runs; else {resumed}")
+    if missing.gaps:
+        cause = f"everything up to the end is loaded; {missing.gaps} offsets below it are gaps"
+        return Health("ok", cause, f"nothing to do, or penstock backfill {name} --gaps")
     return Health("ok", "everything is loaded", "nothing to do")

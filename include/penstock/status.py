@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from penstock.errors import IdentityError, KafkaError
-from penstock.health import Health, Newest, OpenHold, judge
+from penstock.health import Health, Missing, Newest, OpenHold, judge
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
@@ -43,6 +43,7 @@ class PipelineStatus:
     health: Health
     load: int | None
     partitions: tuple[PartitionStatus, ...]
+    missing: Missing
 
 
 def read_status(
@@ -97,6 +98,7 @@ def _describe(
     partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
     lags = [partition.lag for partition in partitions if partition.lag is not None]
+    missing = Missing(row["gaps"], tuple(row["backfills"] or ())) if row else Missing()
     health = judge(
         pipeline.name,
         newest,
@@ -104,10 +106,11 @@ def _describe(
         sum(lags) if lags else None,
         unreachable.get(pipeline.topic, ""),
         other_topic,
-        OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
-        pipeline.on_loss,
+        hold=OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
+        on_loss=pipeline.on_loss,
+        missing=missing,
     )
-    return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions)
+    return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
 
 
 def _read_positions(connection: Connection, row: dict[str, Any] | None) -> dict[int, int]:

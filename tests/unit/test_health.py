@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.health import Newest, OpenHold, judge
+from penstock.health import Missing, Newest, OpenHold, judge
 from penstock.kafka import PartitionLog
 from penstock.plan import Fault
 
@@ -65,14 +65,33 @@ def test_a_loss_leads_to_its_acceptance_and_a_cut_log_or_another_topic_to_an_ado
 def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reach() -> None:
     hold = OpenHold("other_topic", "the topic id changed", SINCE)
 
-    seen = judge("orders", None, [], None, "", "the topic id changed", hold)
+    seen = judge("orders", None, [], None, "", "the topic id changed", hold=hold)
     assert seen.cause == "the topic id changed (held since 2026-11-18T09:00:00+00:00)"
-    unseen = judge("orders", Newest(1, "published", None), [], None, "no answer", "", hold)
+    unseen = judge("orders", Newest(1, "published", None), [], None, "no answer", "", hold=hold)
     assert (unseen.state, unseen.next_step) == ("other_topic", seen.next_step)
-    cut = judge("orders", None, [], None, "no answer", "", OpenHold("log_cut", "cut at 8", SINCE))
+    cut = judge("orders", None, [], None, "no answer", "", hold=OpenHold("log_cut", "cut at 8", SINCE))
     assert (cut.state, "penstock adopt" in cut.next_step) == ("log_lost", True)
 
 
 def test_a_log_that_fits_again_is_judged_as_it_is_although_the_hold_ends_with_the_next_run_only() -> None:
     hold = OpenHold("log_lost", "gone", SINCE)
-    assert judge("orders", Newest(1, "published", None), [], 7, "", "", hold).state == "behind"
+    assert judge("orders", Newest(1, "published", None), [], 7, "", "", hold=hold).state == "behind"
+
+
+def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
+    hold = OpenHold("log_cut", "partition 0: the log was cut at 5", datetime(2026, 1, 31, tzinfo=UTC))
+    told = judge("orders", Newest(1, "published", None), (), 0, "", "", hold=hold)
+    assert (told.state, told.cause) == (
+        "log_lost",
+        "partition 0: the log was cut at 5 (held since 2026-01-31T00:00:00+00:00)",
+    )
+    assert "penstock adopt orders" in told.next_step
+
+
+def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well() -> None:
+    published = Newest(1, "published", None)
+    waits = judge("orders", published, (), 0, "", "", missing=Missing(gaps=7, backfills=(3, 4)))
+    assert (waits.state, waits.cause) == ("behind", "backfill 3, 4 has not ended")
+    assert waits.next_step.endswith("penstock backfill orders --resume 3, penstock backfill orders --resume 4")
+    gaps = judge("orders", published, (), 0, "", "", missing=Missing(gaps=7))
+    assert (gaps.state, gaps.cause) == ("ok", "everything up to the end is loaded; 7 offsets below it are gaps")

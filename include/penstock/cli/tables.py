@@ -126,6 +126,8 @@ def status_document(found: Sequence[PipelineStatus]) -> dict[str, Any]:
                 "cause": status.health.cause,
                 "next_step": status.health.next_step,
                 "load": status.load,
+                "gaps": status.missing.gaps,
+                "backfills": list(status.missing.backfills),
                 "partitions": [asdict(partition) for partition in status.partitions],
             }
             for status in found
