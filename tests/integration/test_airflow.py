@@ -14,7 +14,8 @@ from urllib.parse import quote
 import psutil
 import psycopg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from fix_airflow import CANARY
 from loading_process import locked
@@ -180,6 +181,34 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
     ]
     [event] = airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
     assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", again)
+
+
+def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_accepts_the_loss(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    topic = make_topic(1)
+    declare(airflow, "lost", topic, alerts="alerts")
+    assert airflow.run("lost")[1] == "success"  # nothing to load, and the position is written down
+    produce(kafka, topic, list(range(10)))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    (deleted,) = admin.delete_records([TopicPartition(topic, 0, 10)]).values()
+    deleted.result(30)
+
+    for _ in range(2):
+        stopped, state = airflow.run("lost")
+        assert (state, airflow.tries("lost", stopped)["plan"]) == ("failed", 1)
+        told = airflow.log("lost", stopped, "plan")[-1]
+        assert "partition 0 offsets [0, 10) are lost" in told
+        assert "the DAG penstock_accept_loss" in told
+    assert [alert["title"] for alert in alerts] == ["Penstock: lost is held"]
+
+    accepted, state = airflow.run("penstock_accept_loss", pipeline="lost", why="a test")
+    assert state == "success", airflow.log("penstock_accept_loss", accepted, "accept")
+    assert query(airflow, "select from_offset, until_offset, actor, why from penstock.losses") == [
+        (0, 10, "admin", "a test")
+    ]
+    assert airflow.run("lost")[1] == "success"
+    assert [alert["title"] for alert in alerts] == ["Penstock: lost is held", "Penstock: lost is no longer held"]
 
 
 def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once(

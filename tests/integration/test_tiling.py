@@ -31,6 +31,7 @@ class Ledger:
         self.first = plan_rows(connection, declare("topic"), [Range(0, 10, 11), Range(1, 10, 11)])
         self.end_load(self.first, "discarded")
         self.positions = {0: 10, 1: 10}
+        self.lost: set[tuple[int, int]] = set()
         self.loads: list[Load] = []
 
     def do(self, step: Step) -> None:
@@ -42,6 +43,7 @@ class Ledger:
         elif what == "lose":
             fault = Fault("log_start_passed", partition, start, PartitionLog(start + size, start + 100))
             loss = Loss(fault, None, None)
+            self.lost |= spread(loss.range)
             record_losses(self.connection, self.first.pipeline_id, self.first.generation_id, [loss], "ann", "gone")
             self.positions[partition] += size
         elif what == "fill":
@@ -110,6 +112,7 @@ def test_covered_losses_and_gaps_tile_every_partition_whatever_happened(db: str,
         connection.rollback()
 
     assert positions == ledger.positions
+    assert parts[1] == ledger.lost, "a loss shows as a gap, or a gap as a loss"
     whole = {(partition, offset) for partition in (0, 1) for offset in range(10, positions[partition])}
     assert set().union(*parts) == whole
     assert sum(map(len, parts)) == len(whole), "an offset is in two of them"
