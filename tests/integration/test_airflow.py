@@ -232,7 +232,7 @@ def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_lo
     assert airflow.await_end("killed", run, 240) == "success"
     assert airflow.tries("killed", run) == {"plan": 1, "stage": 3, "validate": 1, "publish": 1}
     second = airflow.log("killed", run, "stage", 2)[-1]
-    assert "exit code" in second
+    assert "the Spark driver was killed by signal 9" in second
     assert second.endswith("Airflow tries again.")
     assert query(airflow, "select count(*), count(distinct id) from airflow.killed") == [(500, 500)]
     assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'killed'") == [("published", 3)]

@@ -24,7 +24,7 @@ LOADER = Path(__file__).parents[1] / "plain_loader.py"
 # The product's own function, in a process that can be killed.
 PUBLISH = (
     "import os, sys; from penstock.publish import publish_load;"
-    " publish_load(os.environ['PENSTOCK_DB'], int(sys.argv[1]))"
+    " publish_load(os.environ['PENSTOCK_DB'], {'bootstrap.servers': sys.argv[2]}, int(sys.argv[1]))"
 )
 
 
@@ -111,7 +111,7 @@ def test_penstock_killed_at_the_same_points_has_both_or_neither_and_the_next_run
         load = loader.plan()
         assert load is not None
         loader.stage(load.load_id)
-        with locked(db, point), running(db, "-c", PUBLISH, str(load.load_id)) as process:
+        with locked(db, point), running(db, "-c", PUBLISH, str(load.load_id), account.bootstrap) as process:
             await_blocked(db)
             process.kill()
             process.wait()
@@ -133,7 +133,7 @@ def test_penstock_killed_after_the_commit_has_both_and_the_next_run_loads_only_w
         load = loader.plan()
         assert load is not None
         loader.stage(load.load_id)
-        with running(db, "-c", PUBLISH, str(load.load_id)) as process:
+        with running(db, "-c", PUBLISH, str(load.load_id), account.bootstrap) as process:
             await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "it is published")
             process.kill()
             process.wait()
