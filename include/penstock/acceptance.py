@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import WrongUseError
+from penstock.fitting import ask_until_settled
 from penstock.holds import end_hold, ways_on
 from penstock.identity import refuse_other_identity
 from penstock.kafka import read_log
 from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
 from penstock.losses import Loss, date_losses, record_losses
 from penstock.plan import find_faults
-from penstock.planning import ask_until_settled, read_positions, supersede_load
+from penstock.planning import read_positions, supersede_load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

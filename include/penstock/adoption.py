@@ -14,11 +14,11 @@ from penstock import ledger
 from penstock.acceptance import lock_generation
 from penstock.cut import Search, find_cut
 from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.fitting import ask_until_settled, find_rewritten
 from penstock.holds import end_hold
 from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
 from penstock.plan import find_faults, go_on
-from penstock.planning import ask_until_settled, find_rewritten
 from penstock.ranges import Range
 from penstock.statements import read_statements
 

@@ -9,24 +9,20 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from penstock import ledger
-from penstock.errors import FencedError, HeldError, LogCutError, LogLostError, WrongUseError
-from penstock.holds import begin_hold, end_hold, ways_on
+from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError
+from penstock.fitting import ask_until_settled, describe_faults, find_rewritten
+from penstock.holds import begin_hold, end_hold
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
 from penstock.losses import date_losses, record_losses
 from penstock.pipeline import Pipeline
-from penstock.plan import Fault, find_faults, find_suspects, open_positions, plan_ranges
-from penstock.truncation import find_cuts
+from penstock.plan import open_positions, plan_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.kafka import Isolation
-    from penstock.losses import Loss
     from penstock.ranges import Range
-
-TIMES_ASKED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,47 +212,6 @@ def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -
     if pipeline.start == "latest":
         return {number: partition.end for number, partition in log.partitions.items()}
     return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
-
-
-def ask_until_settled(
-    kafka: Mapping[str, str],
-    pipeline: Pipeline,
-    positions: Mapping[int, int],
-    log: TopicLog,
-    isolation: Isolation | None = None,
-) -> TopicLog:
-    """Ask again while an end seems to lie below a position: a broker that just became leader may answer from before."""
-    for _ in range(TIMES_ASKED - 1):
-        if not any(fault.kind == "beyond_end" for fault in find_faults(positions, log.partitions)):
-            break
-        log = read_log(kafka, pipeline.topic, isolation or pipeline.isolation)
-    return log
-
-
-def find_rewritten(
-    connection: Connection, kafka: Mapping[str, str], generation_id: int, log: TopicLog
-) -> tuple[Fault, ...]:
-    """Find the partitions whose log was cut below the position and has grown past it since."""
-    rows = run(connection, "read_positions", generation_id=generation_id).fetchall()
-    positions = {row["partition"]: (row["position"], row["leader_epoch"]) for row in rows}
-    cuts = find_cuts(kafka, log.topic, find_suspects(positions, log.partitions))
-    return tuple(
-        Fault("rewritten", number, positions[number][0], log.partitions[number], cut)
-        for number, cut in sorted(cuts.items())
-    )
-
-
-def describe_faults(pipeline: Pipeline, faults: Sequence[Fault], losses: Sequence[Loss] = ()) -> LogLostError:
-    """Say exactly what is wrong with the log, partition by partition. What is known of losses is told with them."""
-    dated: dict[int, Loss] = {loss.range.partition: loss for loss in losses}
-    told = "; ".join(str(dated.get(fault.partition, fault)) for fault in faults)
-    kind = LogLostError if all(fault.kind == "log_start_passed" for fault in faults) else LogCutError
-    return kind(
-        f"the log and the positions do not fit: {told}. Nothing is loaded.",
-        pipeline=pipeline.name,
-        ranges=[fault.lost for fault in faults if len(fault.lost)],
-        next_step=ways_on(kind.hold, pipeline.name),
-    )
 
 
 def write_load(

@@ -19,11 +19,12 @@ from penstock.backfill.choosing import (
 )
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.errors import FencedError, WrongUseError
+from penstock.fitting import describe_faults
 from penstock.identity import refuse_other_identity
 from penstock.kafka import find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
 from penstock.plan import find_faults
-from penstock.planning import describe_faults, register_pipeline, write_load
+from penstock.planning import register_pipeline, write_load
 from penstock.ranges import Range, cut_loads
 from penstock.statements import read_statements
 
