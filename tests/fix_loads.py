@@ -161,7 +161,7 @@ def record_tasks(
 def _generation(connection: Connection, pipeline_id: int) -> int:
     found = ledger.run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
     if found is None:
-        found = _one(connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t")
+        found = _one(connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t", epoch=1)
     return int(found["generation_id"])
 
 

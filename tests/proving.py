@@ -139,6 +139,7 @@ class Watcher:
         while not self._done.is_set():
             try:
                 with psycopg.connect(self.db, autocommit=True, connect_timeout=5) as connection:
+                    connection.execute("set lock_timeout = '100ms'")
                     while not self._done.wait(0.05):
                         self._look(connection)
             except psycopg.OperationalError:
@@ -147,8 +148,12 @@ class Watcher:
     def _look(self, connection: psycopg.Connection[Any]) -> None:
         query = AGREEMENT.format(table=self.table)
         try:
-            row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()
-        except psycopg.errors.UndefinedTable:
+            # PostgreSQL plans a query by the partitions of one moment, and runs it in a later snapshot: nothing
+            # may be attached between the two.
+            with connection.transaction():
+                connection.execute(f"lock table only {self.table} in share update exclusive mode")
+                row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()
+        except (psycopg.errors.UndefinedTable, psycopg.errors.LockNotAvailable):
             return
         assert row
         self.snapshots += 1

@@ -8,28 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from psycopg.rows import dict_row
-
 from penstock import ledger
 from penstock.acceptance import lock_generation
+from penstock.coverage import read_gaps
 from penstock.cut import Search, find_cut
-from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.errors import FencedError, WrongUseError
 from penstock.fitting import ask_until_settled, find_rewritten
 from penstock.holds import end_hold
 from penstock.kafka import Identity, read_log
-from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
+from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run_for_row
 from penstock.plan import find_faults, go_on
-from penstock.ranges import Range
-from penstock.statements import read_statements
+from penstock.planning import write_positions
+from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from psycopg import Cursor
-
     from penstock.kafka import TopicLog
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
+    from penstock.ranges import Range
+
+query = Room("adoption").run
 
 From = Literal["earliest", "latest"]
 
@@ -170,41 +170,30 @@ def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
 def _read_generation(connection: Connection, pipeline: Pipeline, row: Mapping[str, Any]) -> Generation:
     generation_id = row["generation_id"]
     rows = query(connection, "summarize_generation", generation_id=generation_id).fetchall()
-    gaps = query(connection, "read_gaps", pipeline=pipeline.name, generation_id=generation_id)
     return Generation(
         generation_id,
         Identity(row["cluster_id"], row["topic_id"]),
         row["epoch"],
         {each["partition"]: each["position"] for each in rows},
         {each["partition"]: each["covered"] for each in rows},
-        tuple(Range(**gap) for gap in gaps),
+        tuple(read_gaps(connection, pipeline.name, generation_id)),
     )
 
 
 def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Adopted:
     name = drafted.pipeline.name
     _end_open_loads(connection, drafted, who, f"{who} adopted another log: {why}")
-    row = query(
+    row = run_for_row(
         connection,
-        "open_next_generation",
+        "open_generation",
         pipeline_id=drafted.pipeline_id,
         cluster_id=drafted.log.cluster_id,
         topic_id=drafted.log.topic_id,
         epoch=drafted.epoch,
-    ).fetchone()
-    if row is None:
-        raise PenstockError("the ledger gave no row for a new generation.", next_step="report this defect.")
+    )
     generation_id = int(row["generation_id"])
-    for partition, position in drafted.positions.items():
-        run(
-            connection,
-            "open_position",
-            generation_id=generation_id,
-            partition=partition,
-            position=position,
-            origin=drafted.origin(partition),
-            leader_epoch=drafted.log.partitions[partition].leader_epoch,
-        )
+    origins = {partition: drafted.origin(partition) for partition in drafted.positions}
+    write_positions(connection, generation_id, drafted.log, drafted.positions, origins)
     record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
     end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
     told = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
@@ -214,8 +203,3 @@ def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Ado
 def _end_open_loads(connection: Connection, drafted: Adoption, who: str, cause: str) -> None:
     for row in query(connection, "end_open_loads", pipeline_id=drafted.pipeline_id, cause=cause).fetchall():
         ledger.record_event(connection, who, ledger.read_load(connection, row["load_id"]), row["state"], cause)
-
-
-def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
-    """Run a named statement about adoptions."""
-    return connection.cursor(row_factory=dict_row).execute(read_statements("adoption")[statement], values)

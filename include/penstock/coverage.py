@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from penstock.errors import FencedError
 from penstock.ranges import Range, intersect_ranges, subtract_ranges
-from penstock.statements import read_statements
+from penstock.statements import Room, read_statements
 from penstock.target import target_identifier
 
 if TYPE_CHECKING:
     from penstock.ledger import Connection, Load
+
+run = Room("coverage").run
 
 
 def cover_ranges(connection: Connection, load: Load) -> None:
@@ -69,11 +70,6 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(Range(**row) for row in rows)
 
 
-def run(connection: Connection, statement: str, /, **values: object) -> psycopg.Cursor[dict[str, Any]]:
-    """Run a named statement about coverage."""
-    return connection.cursor(row_factory=dict_row).execute(read_statements("coverage")[statement], values)
-
-
 def _run_on_range(connection: Connection, statement: str, load: Load, holder: int, range_: Range) -> None:
     named = sql.SQL(read_statements("coverage")[statement].decode())
     connection.execute(
@@ -85,3 +81,8 @@ def _run_on_range(connection: Connection, statement: str, load: Load, holder: in
             "until_offset": range_.until_offset,
         },
     )
+
+
+def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list[Range]:
+    """What lies below the positions of a generation and is neither covered nor lost."""
+    return [Range(**row) for row in run(connection, "read_gaps", pipeline=pipeline, generation_id=generation_id)]

@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 
 from penstock.errors import KafkaError
 from penstock.lag import First, read_first_records
-from penstock.ranges import Range
+from penstock.ranges import Held, Range
 from penstock.statements import read_statements
 from penstock.target import read_columns, target_identifier
 
@@ -33,14 +33,6 @@ class Search:
     generation_id: int
     partition: int
     log: PartitionLog
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A range that a load holds."""
-
-    range: Range
-    load_id: int
 
 
 def bisect_cut(
@@ -92,11 +84,11 @@ def _find_row(connection: Connection, search: Search, held: list[Held], within: 
     """The last row at or below an offset, else the first above it; load by load, so that each is found by its key."""
     for part in reversed(held):
         start, until = max(part.range.from_offset, within.from_offset), min(part.range.until_offset, at + 1)
-        if start < until and (row := _ask(connection, search, "find_row_down", part.load_id, start, at, until)):
+        if start < until and (row := _ask(connection, search, "find_row_down", part.load, start, at, until)):
             return row
     for part in held:
         start, until = max(part.range.from_offset, at + 1), min(part.range.until_offset, within.until_offset)
-        if start < until and (row := _ask(connection, search, "find_row_up", part.load_id, start, at, until)):
+        if start < until and (row := _ask(connection, search, "find_row_up", part.load, start, at, until)):
             return row
     return None
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from psycopg.rows import dict_row
-
-from penstock.statements import read_statements
+from penstock.statements import Room
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
-
     from penstock.errors import HoldKind
     from penstock.ledger import Connection
+
+query = Room("hold").run
 
 
 def begin_hold(connection: Connection, pipeline_id: int, kind: HoldKind, cause: str) -> None:
@@ -44,8 +42,3 @@ def ways_on(kind: HoldKind, name: str) -> str:
         f"find out who changed the topic; then `penstock adopt {name} --why …` goes on with the one that is there, or "
         "bring the old one back."
     )
-
-
-def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
-    """Run a named statement about holds."""
-    return connection.cursor(row_factory=dict_row).execute(read_statements("hold")[statement], values)

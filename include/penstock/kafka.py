@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -21,6 +23,19 @@ ISOLATION = {
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
 }
 ANSWER_SECONDS = 15
+# What a broker answers while a partition changes its leader; it will know soon.
+PASSING = {
+    Code.LEADER_NOT_AVAILABLE,
+    Code.NOT_LEADER_FOR_PARTITION,
+    Code.OFFSET_NOT_AVAILABLE,
+    Code.FENCED_LEADER_EPOCH,
+    Code.UNKNOWN_LEADER_EPOCH,
+}
+T = TypeVar("T")
+
+
+class PassingError(KafkaError):
+    """Kafka cannot answer yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +145,30 @@ def _read_cluster_id(admin: AdminClient) -> str:
 def _list_offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
 ) -> dict[int, Any]:
-    asked = admin.list_offsets(
-        dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
-    )
-    return {
-        partition.partition: _read_offset(
-            future, f"asked for offsets of {partition.topic} partition {partition.partition}"
+    def ask() -> dict[int, Any]:
+        asked = admin.list_offsets(
+            dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
         )
-        for partition, future in asked.items()
-    }
+        return {
+            partition.partition: _read_offset(
+                future, f"asked for offsets of {partition.topic} partition {partition.partition}"
+            )
+            for partition, future in asked.items()
+        }
+
+    return ask_while_passing(ask)
+
+
+def ask_while_passing(ask: Callable[[], T]) -> T:
+    """Ask again while a leader is being elected, as long as one may wait for an answer."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return ask()
+        except PassingError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
@@ -155,14 +185,14 @@ def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as m
     try:
         return future.result(timeout=ANSWER_SECONDS + 5)
     except KafkaException as error:
-        reason = error.args[0].str()
+        kind = PassingError if error.args[0].code() in PASSING else KafkaError
+        raise _unanswered(asked, error.args[0].str(), kind) from None
     except TimeoutError:
-        reason = f"no answer within {ANSWER_SECONDS + 5} s"
-    raise _unanswered(asked, reason)
+        raise _unanswered(asked, f"no answer within {ANSWER_SECONDS + 5} s") from None
 
 
-def _unanswered(asked: str, reason: str) -> KafkaError:
-    return KafkaError(
+def _unanswered(asked: str, reason: str, kind: type[KafkaError] = KafkaError) -> KafkaError:
+    return kind(
         f"Kafka, {asked}, did not answer: {reason}.",
         next_step="check that the brokers run and can be reached, and that the topic and the rights to it are there.",
     )

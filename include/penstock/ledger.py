@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from penstock.errors import FencedError, PenstockError, StageError, WrongUseError
 from penstock.migrating import apply_migrations, find_missing_migrations
 from penstock.pipeline import Pipeline
 from penstock.ranges import Range
-from penstock.statements import read_statements
+from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_room = Room("ledger")
+run, run_for_row = _room.run, _room.run_for_row
 
 Connection = psycopg.Connection[Any]
 Kind = Literal["live", "backfill", "replay"]
@@ -124,20 +126,6 @@ def migrate(uri: str) -> list[str]:
     """Bring the ledger up to date; the names of the migrations applied come back."""
     with connect(uri) as connection:
         return apply_migrations(connection)
-
-
-def run(connection: Connection, statement: str, /, **values: object) -> psycopg.Cursor[dict[str, Any]]:
-    """Run a named statement of the ledger."""
-    cursor = connection.cursor(row_factory=dict_row)
-    return cursor.execute(read_statements("ledger")[statement], values)
-
-
-def run_for_row(connection: Connection, statement: str, /, **values: object) -> dict[str, Any]:
-    """Run a named statement that always gives a row; none is a defect, and stops."""
-    row = run(connection, statement, **values).fetchone()
-    if row is None:
-        raise PenstockError(f"the ledger's statement {statement} gave no row.", next_step="report this defect.")
-    return row
 
 
 def read_load(connection: Connection, load_id: int) -> Load:

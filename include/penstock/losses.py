@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from penstock.errors import FencedError
 from penstock.lag import read_first_timestamps
-from penstock.statements import read_statements
+from penstock.statements import Room, read_statements
 from penstock.target import read_columns, target_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from psycopg import Cursor
-
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
     from penstock.plan import Fault
     from penstock.ranges import Range
+
+query = Room("loss").run
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,6 @@ def record_losses(
         query(
             connection, "record_loss", pipeline_id=pipeline_id, reason=str(loss), actor=actor, why=why, **offsets
         )  # fmt: skip
-
-
-def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
-    """Run a named statement about losses."""
-    return connection.cursor(row_factory=dict_row).execute(read_statements("loss")[statement], values)
 
 
 def _read_last_published(

@@ -169,6 +169,7 @@ def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipelin
             pipeline_id=pipeline_id,
             cluster_id=log.cluster_id,
             topic_id=log.topic_id,
+            epoch=1,
         )
         return int(opened["generation_id"])
     refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
@@ -186,17 +187,28 @@ def _restore(
     known = read_positions(connection, generation_id)
     first = {} if known else first_offsets(kafka, pipeline, log)
     opened = open_positions(known, log.partitions, first)
-    for partition, position in opened.items():
+    write_positions(connection, generation_id, log, opened, {number: log.partitions[number].start for number in opened})
+    return known | opened
+
+
+def write_positions(
+    connection: Connection,
+    generation_id: int,
+    log: TopicLog,
+    positions: Mapping[int, int],
+    origins: Mapping[int, int],
+) -> None:
+    """Write the first position of partitions, and from where their gaps count."""
+    for partition, position in positions.items():
         run(
             connection,
             "open_position",
             generation_id=generation_id,
             partition=partition,
             position=position,
-            origin=log.partitions[partition].start,
+            origin=origins[partition],
             leader_epoch=log.partitions[partition].leader_epoch,
         )
-    return known | opened
 
 
 def read_positions(connection: Connection, generation_id: int) -> dict[int, int]:

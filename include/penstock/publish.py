@@ -13,6 +13,7 @@ from penstock import ledger
 from penstock.coverage import cover_ranges, replace_covered
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.identity import refuse_changed_topic
+from penstock.leaf import wait_to_be_alone
 from penstock.ledger import Connection, Load, explain, open_ledger, run, run_for_row
 from penstock.target import attach_attempt_table, sweep_attempt_tables
 from penstock.waiting import wait_until
@@ -84,6 +85,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
             _move_position(connection, load, range_)
     if load.kind == "replay":
         replace_covered(connection, load)
+        wait_to_be_alone(connection, load)
     cover_ranges(connection, load)
     attach_attempt_table(connection, load)
     if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:

@@ -25,6 +25,15 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A range that a load holds, or is about to hold as a part of a backfill."""
+
+    range: Range
+    load: int
+    backfill: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of a range that one Spark task reads; `task` numbers the chunks of a load from 0."""
 

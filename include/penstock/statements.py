@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    import psycopg
 
 NAMED = re.compile(r"^-- name: (?P<name>\w+)\n(?:--.*\n)*(?P<text>(?:(?!-- name: ).*\n?)*)", re.MULTILINE)
 
@@ -14,3 +22,23 @@ def read_statements(room: str) -> dict[str, bytes]:
     """Read the statements of sql/<room>.sql by name."""
     text = files("penstock").joinpath("sql", f"{room}.sql").read_text(encoding="utf-8")
     return {found["name"]: found["text"].strip().encode() for found in NAMED.finditer(text)}
+
+
+class Room:
+    """The statements of sql/<room>.sql, run by name; rows come by the names of their columns."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(
+        self, connection: psycopg.Connection[Any], statement: str, /, **values: object
+    ) -> psycopg.Cursor[dict[str, Any]]:
+        """Run a named statement."""
+        return connection.cursor(row_factory=dict_row).execute(read_statements(self.name)[statement], values)
+
+    def run_for_row(self, connection: psycopg.Connection[Any], statement: str, /, **values: object) -> dict[str, Any]:
+        """Run a named statement that always gives a row; none is a defect, and stops."""
+        row = self.run(connection, statement, **values).fetchone()
+        if row is None:
+            raise PenstockError(f"the ledger's statement {statement} gave no row.", next_step="report this defect.")
+        return row

@@ -6,15 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row
-
 from penstock.errors import IdentityError, KafkaError
 from penstock.health import Health, Missing, Newest, OpenHold, judge
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
 from penstock.plan import find_faults
-from penstock.statements import read_statements
+from penstock.statements import Room, read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +57,7 @@ def read_status(
 
 
 def _read_ledger(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, dict[str, Any]]:
-    cursor = connection.cursor(row_factory=dict_row)
-    rows = cursor.execute(
-        read_statements("status")["read_pipelines"], {"names": [pipeline.name for pipeline in pipelines]}
-    )
+    rows = Room("status").run(connection, "read_pipelines", names=[pipeline.name for pipeline in pipelines])
     return {row["name"]: row for row in rows.fetchall()}
 
 

@@ -234,9 +234,10 @@ def test_a_load_is_rolled_back_and_loaded_again_as_two_by_a_backfill(
     code, _, told = cli("backfill", "orders", "--offsets", "0:0-5")
     assert code == 2
     assert "has brought it; ask for all gaps, or to replace it" in told
-    code, _, told = cli("backfill", "orders", "--resume", "1", "--gaps")
-    assert code == 2
-    assert "give --resume alone" in told
+    for also in (["--gaps"], ["--dry-run"], ["--replace"], ["--records-per-load", "5"]):
+        code, _, told = cli("backfill", "orders", "--resume", "1", *also)
+        assert code == 2
+        assert "give --resume alone" in told
     code, _, told = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
     assert code == 6
     assert "have been loaded again meanwhile" in told

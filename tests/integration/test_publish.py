@@ -50,6 +50,40 @@ def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together
     assert rows(db, "select * from penstock.gaps") == []
 
 
+def test_a_replay_waits_for_a_query_that_is_planned_and_has_not_yet_begun_to_read(db: str, bound: Bind) -> None:
+    whole = validated_load(db, 0, 100)
+    kafka = bound(db)
+    publish_load(db, kafka, whole)
+    replay = validated_load(db, 20, 50, kind="replay")
+    with (
+        psycopg.connect(db, autocommit=True) as gate,
+        psycopg.connect(db, autocommit=True) as reader,
+        ThreadPoolExecutor() as threads,
+    ):
+        reader.execute(
+            "create function pg_temp.wait_while_planned() returns int immutable language plpgsql as"
+            " $$ begin perform pg_advisory_lock(1); perform pg_advisory_unlock(1); return 1; end $$"
+        )
+        gate.execute("select pg_advisory_lock(1)")
+        # The count is planned first, then the FROM: there the planner itself runs the function.
+        query = (
+            "select (select count(*) from analytics.orders), p.planned"
+            " from (select pg_temp.wait_while_planned() as planned offset 0) p"
+        )
+        read = threads.submit(lambda: reader.execute(query).fetchone())
+        await_blocked(db)
+        published = threads.submit(publish_load, db, kafka, replay)
+        await_true(lambda: published.done() or _waits_for_a_table(db), "the replay waits, or is done")
+        gate.execute("select pg_advisory_unlock(1)")
+        assert read.result(timeout=60) == (100, 1)
+        assert published.result(timeout=60).by_this_call
+    assert rows(db, "select count(*), count(distinct _load_id) from analytics.orders") == [(100, 2)]
+
+
+def _waits_for_a_table(db: str) -> bool:
+    return bool(rows(db, "select 1 from pg_locks where locktype = 'relation' and not granted"))
+
+
 def test_publishing_twice_leaves_it_as_it_is_and_says_so(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     publish_load(db, bound(db), load_id)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_what
-from penstock.backfill.choosing import Held, Known, choose_gaps, choose_spans, find_refusals, spans_of_time
+from penstock.backfill.choosing import Known, choose_gaps, choose_spans, find_refusals, spans_of_time
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.errors import WrongUseError
 from penstock.kafka import PartitionLog
-from penstock.ranges import Range
+from penstock.ranges import Held, Range
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

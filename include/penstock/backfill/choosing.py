@@ -6,21 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.backfill.asking import Span
-from penstock.ranges import Range, intersect_ranges, subtract_ranges
+from penstock.ranges import Held, Range, intersect_ranges, subtract_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.kafka import PartitionLog
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A range that a load holds, or is about to hold as a part of a backfill."""
-
-    range: Range
-    load: int
-    backfill: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

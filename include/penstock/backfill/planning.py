@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row
-
 from penstock.backfill.asking import AllGaps, ByOffsets
 from penstock.backfill.choosing import (
     Choice,
-    Held,
     Known,
     choose_gaps,
     choose_spans,
@@ -18,6 +15,7 @@ from penstock.backfill.choosing import (
     spans_of_time,
 )
 from penstock.backfill.estimating import Past, estimate_seconds
+from penstock.coverage import read_gaps
 from penstock.errors import FencedError, WrongUseError
 from penstock.fitting import describe_faults
 from penstock.identity import refuse_other_identity
@@ -25,18 +23,19 @@ from penstock.kafka import find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
 from penstock.plan import find_faults
 from penstock.planning import register_pipeline, write_load
-from penstock.ranges import Range, cut_loads
-from penstock.statements import read_statements
+from penstock.ranges import Held, Range, cut_loads
+from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from psycopg import Cursor
 
     from penstock.backfill.asking import Asked, ByTime, Span
     from penstock.kafka import TopicLog
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
+
+_room = Room("backfill")
+query = _room.run
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +177,12 @@ def _read_known(
 ) -> Known:
     where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
     positions = run(connection, "read_positions", generation_id=generation_id).fetchall()
-    gaps = query(connection, "read_gaps", pipeline=pipeline.name, generation_id=generation_id)
     return Known(
         log=log.partitions,
         positions={row["partition"]: row["position"] for row in positions},
         covered=tuple(_read_held(row) for row in query(connection, "read_covered", **where)),
         planned=tuple(_read_held(row) for row in query(connection, "read_planned", **where)),
-        gaps=tuple(Range(**row) for row in gaps),
+        gaps=tuple(read_gaps(connection, pipeline.name, generation_id)),
         origins={row["partition"]: row["origin"] for row in positions},
     )
 
@@ -221,7 +219,7 @@ def _find_spans(kafka: Mapping[str, str], pipeline: Pipeline, asked: ByTime, log
 def _write(
     connection: Connection, pipeline: Pipeline, pipeline_id: int, asked: Asked, run_id: str, drafted: Draft
 ) -> Backfill:
-    row = query(
+    row = _room.run_for_row(
         connection,
         "create_backfill",
         pipeline_id=pipeline_id,
@@ -230,8 +228,8 @@ def _write(
         replace=asked.replace,
         offsets_per_load=_offsets_per_load(pipeline, asked),
         actor=asked.actor,
-    ).fetchone()
-    backfill_id = int((row or {})["backfill_id"])
+    )
+    backfill_id = int(row["backfill_id"])
     load_ids = tuple(
         write_load(
             connection,
@@ -247,8 +245,3 @@ def _write(
     )
     told = f"{pipeline.name}: backfill {backfill_id} planned, {len(load_ids)} loads, {drafted.offsets} offsets."
     return Backfill(backfill_id, load_ids, told)
-
-
-def query(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
-    """Run a named statement about backfills."""
-    return connection.cursor(row_factory=dict_row).execute(read_statements("backfill")[statement], values)

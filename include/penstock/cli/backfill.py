@@ -51,7 +51,7 @@ def backfill(
         (pipeline,) = choose_pipelines(settings.pipelines, [name])
         spark_log = sys.stderr if verbose else StringIO()
         if resume is not None:
-            _refuse_both(resume, offsets, from_time, until_time, gaps)
+            _refuse_both(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
             _run(settings, pipeline, resume, parallel, spark_log, as_json=json)
             return
         what = read_what(offsets or [], from_time, until_time, gaps=gaps)

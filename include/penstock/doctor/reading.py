@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
-from psycopg.rows import dict_row
 
 from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
 from penstock.kafka import ANSWER_SECONDS, await_answer, connect, read_log
-from penstock.statements import read_statements
+from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
 
 def read_known(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, Known]:
     """Read what the ledger knows of each pipeline's topic."""
-    rows = connection.cursor(row_factory=dict_row).execute(
-        read_statements("doctor")["read_known"], {"names": [pipeline.name for pipeline in pipelines]}
-    )
+    rows = Room("doctor").run(connection, "read_known", names=[pipeline.name for pipeline in pipelines])
     known = {row["name"]: _gather_known(row) for row in rows}
     return {pipeline.name: known.get(pipeline.name, Known(None, None, {})) for pipeline in pipelines}
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from psycopg.rows import dict_row
+from typing import TYPE_CHECKING
 
 from penstock import ledger
 from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger import Connection, Load, connect
-from penstock.statements import read_statements
+from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from psycopg import Cursor
-
     from penstock.ledger import CheckResult
+
+_run = Room("quality").run
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +138,3 @@ def _tell_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> str:
 def _count_warnings(connection: Connection, load: Load) -> int:
     row = _run(connection, "count_warnings", load_id=load.load_id).fetchone()
     return int(row["warnings"]) if row else 0
-
-
-def _run(connection: Connection, statement: str, /, **values: object) -> Cursor[dict[str, Any]]:
-    return connection.cursor(row_factory=dict_row).execute(read_statements("quality")[statement], values)

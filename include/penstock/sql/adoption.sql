@@ -4,11 +4,6 @@ select generation_id, cluster_id, topic_id, epoch from penstock.generation
 where pipeline_id = %(pipeline_id)s and cluster_id = %(cluster_id)s and topic_id = %(topic_id)s
 order by generation_id desc limit 1
 
--- name: open_next_generation
--- What is loaded from now on.
-insert into penstock.generation (pipeline_id, cluster_id, topic_id, epoch)
-values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s, %(epoch)s) returning generation_id
-
 -- name: summarize_generation
 -- Where each partition of a generation stands, and how many of its offsets are in the table.
 select o.partition, o.position, coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0)::bigint as covered
@@ -18,11 +13,6 @@ left join penstock.coverage c on c.pipeline_id = g.pipeline_id and c.generation_
       and c.partition = o.partition
 where o.generation_id = %(generation_id)s
 group by o.partition, o.position order by o.partition
-
--- name: read_gaps
--- What of a generation is neither in the table nor recorded as lost.
-select partition, from_offset, until_offset from penstock.gaps
-where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2
 
 -- name: read_covered
 -- Which load brought which offsets of a partition below an offset: of this very topic in all its epochs, each up to

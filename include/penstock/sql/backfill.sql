@@ -31,11 +31,6 @@ from penstock.load_range r join penstock.load l using (load_id)
 where l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s and l.kind <> 'live'
   and l.state in ('planned', 'staging', 'staged', 'validated', 'held') order by 1, 2
 
--- name: read_gaps
--- What lies below the positions and is neither covered nor lost.
-select partition, from_offset, until_offset from penstock.gaps
-where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2
-
 -- name: lock_backfill
 -- For as long as the session lasts: one process runs a backfill. False if another does.
 select pg_try_advisory_lock(hashtextextended('penstock backfill ' || %(backfill_id)s, 0)) as locked

@@ -76,22 +76,25 @@ update penstock.load set state = 'published', ended_at = published_at, cause = n
 where load_id = %(load_id)s and state = 'rolled_back'
 
 -- name: find_leaf
--- The partition of the target that holds a load's rows, with its bounds.
-select schema, name, from_load, until_load
-from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
-      from pg_inherits i
-      join pg_class c on c.oid = i.inhrelid
-      join pg_namespace n on n.oid = c.relnamespace
-      cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                                      $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
-      where i.inhparent = to_regclass(%(target)s)) leaf
-where %(load_id)s >= from_load and %(load_id)s < until_load
+-- The partition of the target that holds a load's rows: its bounds hold this load and no other.
+select n.nspname as schema, c.relname as name
+from pg_inherits i
+join pg_class c on c.oid = i.inhrelid
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+where i.inhparent = to_regclass(%(target)s)
+  and b.bounds[1]::bigint = %(load_id)s and b.bounds[2]::bigint = %(load_id)s + 1
 
 -- name: find_missing_columns
 -- What the target has and a kept table lacks: columns that were added after the load was taken out.
-select a.attname, format_type(a.atttypid, a.atttypmod)
+select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
 from pg_attribute a
 where a.attrelid = to_regclass(%(target)s) and a.attnum > 0 and not a.attisdropped
   and not exists (select from pg_attribute k
                   where k.attrelid = to_regclass(%(kept)s) and k.attname = a.attname and not k.attisdropped)
 order by a.attnum
+
+-- name: read_gaps
+-- What lies below the positions and is neither covered nor lost.
+select partition, from_offset, until_offset from penstock.gaps
+where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2

@@ -53,9 +53,9 @@ select generation_id, cluster_id, topic_id, epoch from penstock.generation
 where pipeline_id = %(pipeline_id)s order by generation_id desc limit 1
 
 -- name: open_generation
--- A new incarnation of the topic.
-insert into penstock.generation (pipeline_id, cluster_id, topic_id)
-values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s) returning generation_id
+-- A new incarnation of the topic, and how often this very topic has been adopted.
+insert into penstock.generation (pipeline_id, cluster_id, topic_id, epoch)
+values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s, %(epoch)s) returning generation_id
 
 -- name: read_positions
 -- Restore: the next offset of each partition.

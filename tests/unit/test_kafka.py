@@ -1,0 +1,45 @@
+"""What becomes of an answer that a broker cannot give yet."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import KafkaException
+
+from penstock import kafka
+from penstock.errors import KafkaError
+from penstock.kafka import PassingError, ask_while_passing, await_answer
+
+
+def _refused(code: int) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(ClientError(code)))
+    return future
+
+
+def _answered(value: object) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+@pytest.mark.parametrize("code", [ClientError.OFFSET_NOT_AVAILABLE, ClientError.NOT_LEADER_FOR_PARTITION])
+def test_a_leader_that_was_just_elected_is_asked_again(code: int) -> None:
+    answers = iter([_refused(code), _refused(code), _answered(7)])
+    assert ask_while_passing(lambda: await_answer(next(answers), "asked for offsets")) == 7
+
+
+def test_a_leader_that_never_knows_is_told_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.3)
+    with pytest.raises(PassingError, match=r"asked for offsets, did not answer: .*high watermark"):
+        ask_while_passing(lambda: await_answer(_refused(ClientError.OFFSET_NOT_AVAILABLE), "asked for offsets"))
+
+
+def test_any_other_refusal_stops_at_once() -> None:
+    answers = iter([_refused(ClientError.TOPIC_AUTHORIZATION_FAILED)])
+    with pytest.raises(KafkaError, match="did not answer") as stopped:
+        ask_while_passing(lambda: await_answer(next(answers), "asked for offsets"))
+    assert not isinstance(stopped.value, PassingError)
