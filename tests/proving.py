@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from producing import Account
 
 # One snapshot: what the table holds, what the ledger says it holds, and where positions and coverage stand.
+MISSING_OR_LOCKED = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.LockNotAvailable,
+)
 AGREEMENT = """
 select (select count(*) from {table}),
        (select coalesce(sum(rows), 0) from penstock.covered where pipeline = %(pipeline)s),
@@ -153,7 +158,7 @@ class Watcher:
             with connection.transaction():
                 connection.execute(f"lock table only {self.table} in share update exclusive mode")
                 row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()
-        except (psycopg.errors.UndefinedTable, psycopg.errors.LockNotAvailable):
+        except MISSING_OR_LOCKED:
             return
         assert row
         self.snapshots += 1

@@ -36,7 +36,7 @@ def make_batches(decoder: Decoder) -> list[pa.RecordBatch]:
 def _make_batch(first: int) -> Batch:
     numbers = range(first, first + BATCH)
     values = [make_value(number) for number in numbers]
-    return Batch(0, list(numbers), [1_700_000_000_000] * BATCH, values, lambda _: None, lambda _: [])
+    return Batch(0, list(numbers), [1_700_000_000_000] * BATCH, values, [None] * BATCH, lambda _: [])
 
 
 def repeat_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,8 @@ import psycopg
 from psycopg import sql
 
 from penstock.errors import FencedError
+from penstock.ledger import read_load
+from penstock.proof.rows import hash_row
 from penstock.ranges import Range, intersect_ranges, subtract_ranges
 from penstock.statements import Room, read_statements
 from penstock.target import target_identifier
@@ -38,10 +40,11 @@ def replace_covered(connection: Connection, load: Load) -> None:
     taken = run(connection, "uncover_overlaps", load_id=load.load_id).fetchall()
     for row in taken:
         held = Range(row["partition"], row["from_offset"], row["until_offset"])
+        holder = read_load(connection, row["load_id"])
         for part in intersect_ranges([held], ranges):
-            _run_on_range(connection, "delete_rows", load, row["load_id"], part)
+            _run_on_range(connection, "delete_rows", holder, part)
         for rest in subtract_ranges([held], ranges):
-            _run_on_range(connection, "cover_rest", load, row["load_id"], rest)
+            _run_on_range(connection, "cover_rest", holder, rest)
     for replaced in {row["load_id"] for row in taken}:
         run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
 
@@ -70,12 +73,12 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(Range(**row) for row in rows)
 
 
-def _run_on_range(connection: Connection, statement: str, load: Load, holder: int, range_: Range) -> None:
+def _run_on_range(connection: Connection, statement: str, holder: Load, range_: Range) -> None:
     named = sql.SQL(read_statements("coverage")[statement].decode())
     connection.execute(
-        named.format(target=target_identifier(load.declaration.target)),
+        named.format(target=target_identifier(holder.declaration.target), row_hash=hash_row(holder.declaration)),
         {
-            "load_id": holder,
+            "load_id": holder.load_id,
             "partition": range_.partition,
             "from_offset": range_.from_offset,
             "until_offset": range_.until_offset,

@@ -194,16 +194,15 @@ class Decoder:
         return array
 
     def _convert_keys(self, batch: Batch, unfit: dict[int, Unfit]) -> pa.Array:
-        keys = [batch.key(index) for index in range(len(batch.offsets))]
         if self.layout.key == "bytes":
-            return pa.array(keys, pa.binary())
-        array, found = self.key_conversion.convert_all(_read_keys(keys, unfit))
+            return pa.array(batch.keys, pa.binary())
+        array, found = self.key_conversion.convert_all(_read_keys(batch.keys, unfit))
         for index, reason in found.items():
             unfit.setdefault(index, Unfit(reason.reason, f"the key: {reason.detail}"))
         return array
 
 
-def _read_keys(keys: list[bytes | None], unfit: dict[int, Unfit]) -> list[str | None]:
+def _read_keys(keys: Sequence[bytes | None], unfit: dict[int, Unfit]) -> list[str | None]:
     texts: list[str | None] = []
     for index, key in enumerate(keys):
         try:
@@ -235,7 +234,7 @@ def _pick(batch: Batch, kept: list[int]) -> Batch:
         offsets=[batch.offsets[index] for index in kept],
         timestamps=[batch.timestamps[index] for index in kept],
         values=[batch.values[index] for index in kept],
-        key=lambda index: batch.key(kept[index]),
+        keys=[batch.keys[index] for index in kept],
         headers=lambda index: batch.headers(kept[index]),
     )
 
@@ -246,7 +245,7 @@ def _quarantine(batch: Batch, index: int, reason: Unfit) -> Poison:
         offset=batch.offsets[index],
         reason=reason.reason,
         detail=reason.detail,
-        key=batch.key(index),
+        key=batch.keys[index],
         value=batch.values[index],
         headers=batch.headers(index),
         timestamp=batch.timestamps[index],

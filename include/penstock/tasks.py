@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.carrying import CarriedError
 from penstock.decoding import Decoder
 from penstock.errors import PenstockError
+from penstock.proof.records import LogFingerprint
 from penstock.reading import native
 from penstock.writing import write_chunk
 
@@ -25,8 +26,9 @@ def stage_chunk(assignment: Assignment, chunk: Chunk, read: Iterator[Batch | End
     """Stage one chunk, whoever reads it."""
     decoder = Decoder(assignment.layout, assignment.load_id)
     checked = native.open_chunk(assignment.source, chunk)
-    decoded: Iterator[Decoded] = map(decoder.decode, checked.check(read))
-    return write_chunk(assignment, chunk, decoder.schema, checked, decoded)
+    seen = LogFingerprint()
+    decoded: Iterator[Decoded] = map(decoder.decode, seen.watch(checked.check(read)))
+    return write_chunk(assignment, chunk, decoder.schema, checked, seen, decoded)
 
 
 def stage_natively(assignment: Assignment, chunk: Chunk) -> Written:

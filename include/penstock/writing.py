@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.assignment import Assignment
     from penstock.decoding import Decoded, Poison
+    from penstock.proof.records import LogFingerprint
     from penstock.ranges import Chunk
     from penstock.reading.contract import CheckedChunk
 
@@ -48,7 +49,12 @@ class Written:
 
 
 def write_chunk(
-    assignment: Assignment, chunk: Chunk, schema: pa.Schema, checked: CheckedChunk, decoded: Iterator[Decoded]
+    assignment: Assignment,
+    chunk: Chunk,
+    schema: pa.Schema,
+    checked: CheckedChunk,
+    seen: LogFingerprint,
+    decoded: Iterator[Decoded],
 ) -> Written:
     """Write a chunk in one transaction: its rows, its quarantine, and the row that says it is done."""
     try:
@@ -60,7 +66,7 @@ def write_chunk(
             while not flow.ended:
                 _copy(cursor, assignment, schema, flow)
             written = Written(chunk.task, flow.rows, flow.quarantined, checked.holes, won=True)
-            if not _settle(cursor, assignment, chunk, written):
+            if not _settle(cursor, assignment, chunk, written, seen):
                 connection.rollback()
                 return _find_done(cursor, assignment, chunk) or _vanished(assignment, chunk)
             connection.commit()
@@ -174,12 +180,19 @@ def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range) -> StageE
     )
 
 
-def _settle(cursor: Any, assignment: Assignment, chunk: Chunk, written: Written) -> bool:  # noqa: ANN401
+def _settle(
+    cursor: Any,  # noqa: ANN401
+    assignment: Assignment,
+    chunk: Chunk,
+    written: Written,
+    seen: LogFingerprint,
+) -> bool:
     """Put down that the task is done; false if another try did, or if the attempt counts no more."""
     range_ = chunk.range
     who = (assignment.load_id, assignment.attempt, chunk.task)
-    what = (range_.partition, range_.from_offset, range_.until_offset, written.rows, written.quarantined, written.holes)
-    cursor.execute(_statement("settle_stage_task"), who + what)
+    where = (range_.partition, range_.from_offset, range_.until_offset)
+    what = (written.rows, written.quarantined, written.holes, seen.hash)
+    cursor.execute(_statement("settle_stage_task"), who + where + what)
     return cursor.fetchone() is not None
 
 

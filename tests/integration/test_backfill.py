@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.ledger import CheckResult, Load
+    from penstock.ledger import Load
     from penstock.stack.broker import Broker
 
     Start = Callable[..., tuple[Account, Loader]]
@@ -291,7 +291,7 @@ def test_a_validation_that_finds_its_table_gone_with_a_publish_says_that_it_is_p
 
     check = suite.check_load
 
-    def check_too_late(db: str, staged: Load) -> list[CheckResult]:
+    def check_too_late(db: str, staged: Load) -> suite.Checked:
         monkeypatch.setattr(suite, "check_load", check)
         assert validate_load(db, staged.load_id).passed
         publish_load(db, loader.settings.kafka, staged.load_id)

@@ -111,7 +111,7 @@ def batch_of(values: list[bytes | None]) -> Batch:
         offsets=list(range(len(values))),
         timestamps=[0] * len(values),
         values=values,
-        key=lambda _: b"\0\xff",
+        keys=[b"\0\xff"] * len(values),
         headers=lambda _: [("a\0b", b"\0"), ("n", None), ("t", b"text"), ("\ud800", b"\xff")],
     )
 

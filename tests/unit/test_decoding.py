@@ -29,7 +29,7 @@ def batch_of(values: Sequence[bytes | None], keys: Sequence[bytes | None] = (), 
         offsets=list(range(100, 100 + len(values))),
         timestamps=[timestamp] * len(values),
         values=values,
-        key=lambda index: keys[index] if keys else None,
+        keys=keys or [None] * len(values),
         headers=lambda _: [("trace", b"\xff")],
     )
 

@@ -23,7 +23,7 @@ def decode(types: dict[str, str], indexes: Sequence[tuple[str, ...]], values: Se
         offsets=list(range(len(values))),
         timestamps=[0] * len(values),
         values=[json.dumps(value).encode() for value in values],
-        key=lambda _: b"k" * 3000,
+        keys=[b"k" * 3000] * len(values),
         headers=lambda _: [],
     )
     decoded = Decoder(Layout(fields, key="text", indexes=tuple(indexes)), 1).decode(batch)

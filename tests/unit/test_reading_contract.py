@@ -22,7 +22,7 @@ SOURCE = Source({}, "orders", "read_committed")
 
 def batch(*offsets: int, partition: int = 0) -> Batch:
     count = len(offsets)
-    return Batch(partition, offsets, [0] * count, [b""] * count, lambda _: None, lambda _: [])
+    return Batch(partition, offsets, [0] * count, [b""] * count, [None] * count, lambda _: [])
 
 
 def check(parts: Iterable[Batch | End], log_start: int = 0) -> CheckedChunk:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg import sql
 
+from penstock.pipeline import Pipeline
+from penstock.proof.rows import hash_row
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from decimal import Decimal
 
 MOST_SAMPLES = 10
+NOTHING = sql.SQL("")
 
 # Runs one statement with its values, and gives the rows by column names.
 Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]]"
@@ -42,13 +46,16 @@ class PartitionCounts:
     unread: int
     from_offset: int | None
     position: int | None
+    row_hash: Decimal
     samples: Mapping[str, Sequence[Any]]
 
 
 def count_partitions(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> list[PartitionCounts]:
     """Count an attempt. `ask` runs a statement, wherever the connection comes from."""
     values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
-    rows = ask(_statement("count_staged", table), values)
+    [planned] = ask(read_statements("quality")["read_declaration"].decode(), values)
+    row_hash = hash_row(Pipeline.model_validate(planned["declaration"]))
+    rows = ask(_statement("count_staged", table, row_hash), values)
     return [PartitionCounts(**row, samples=_sample(ask, table, values, row)) for row in rows]
 
 
@@ -67,5 +74,5 @@ def _sample(
     return {name: [found["found"] for found in ask(_statement(name, table), asked)] for name in failed}
 
 
-def _statement(name: str, table: sql.Identifier) -> str:
-    return sql.SQL(read_statements("quality")[name].decode()).format(staged=table).as_string(None)
+def _statement(name: str, table: sql.Identifier, row_hash: sql.Composable = NOTHING) -> str:
+    return sql.SQL(read_statements("quality")[name].decode()).format(staged=table, row_hash=row_hash).as_string(None)

@@ -46,9 +46,13 @@ class PartitionsExpectation(BatchExpectation):  # type: ignore[misc]
             {"partition": partition, "success": success, "observed": observed}
             for partition, (success, observed) in judged.items()
         ]
+        details = {
+            "partitions": partitions,
+            "row_hashes": {counts.partition: str(counts.row_hash) for counts in metrics[STAGED_COUNTS]},
+        }
         return {
             "success": not failed,
-            "result": {"observed_value": f"{len(failed)} of {len(judged)}", "details": {"partitions": partitions}},
+            "result": {"observed_value": f"{len(failed)} of {len(judged)}", "details": details},
         }
 
 

@@ -6,6 +6,8 @@ import logging
 import re
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -42,7 +44,15 @@ RESULT_FORMAT = {
 }
 
 
-def check_load(db_uri: str, load: Load) -> list[CheckResult]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the checks found, and the fingerprints of each partition's rows, which were taken in the same pass."""
+
+    results: list[CheckResult]
+    row_hashes: Mapping[int, Decimal]
+
+
+def check_load(db_uri: str, load: Load) -> Checked:
     """Run all checks on the load's current attempt. If one of them comes to no result, none counts."""
     with _quiet():
         suite = build_suite(load)
@@ -55,7 +65,11 @@ def check_load(db_uri: str, load: Load) -> list[CheckResult]:
         _refuse_crash(load, expectation.expectation_type, found.get(place))
     builtin = list(_translate_builtin(load, found))
     rows = sum(check.observed["rows"] for check in builtin if "planned" in check.observed)
-    return builtin + list(_translate_declared(load, found, rows))
+    hashes = found[0].result["details"]["row_hashes"]
+    return Checked(
+        builtin + list(_translate_declared(load, found, rows)),
+        {partition: Decimal(row_hash) for partition, row_hash in hashes.items()},
+    )
 
 
 @contextmanager

@@ -6,15 +6,21 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from psycopg import sql
+
 from penstock import ledger
 from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger import Connection, Load, connect
-from penstock.statements import Room
+from penstock.proof.rows import hash_row
+from penstock.statements import Room, read_statements
+from penstock.target import attempt_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
 
     from penstock.ledger import CheckResult
+    from penstock.quality.suite import Checked
 
 _run = Room("quality").run
 
@@ -47,7 +53,7 @@ def _check(db_uri: str, load: Load) -> Verdict:
     from penstock.quality.suite import check_load
 
     try:
-        results = check_load(db_uri, load)
+        checked = check_load(db_uri, load)
     except ChecksCrashedError:
         with connect(db_uri) as connection:
             current = ledger.read_load(connection, load.load_id)
@@ -56,7 +62,7 @@ def _check(db_uri: str, load: Load) -> Verdict:
             # Somebody else has moved the load on, and its table with it.
             return _find_other_verdict(connection, current, load)
     with connect(db_uri) as connection:
-        return decide(connection, load, results)
+        return decide(connection, load, checked)
 
 
 def find_verdict(connection: Connection, load: Load) -> Verdict | None:
@@ -78,13 +84,15 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
     )
 
 
-def decide(connection: Connection, load: Load, results: Sequence[CheckResult]) -> Verdict:
+def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     """Keep the results and move the load, in the caller's transaction, unless somebody else was faster."""
     _run(connection, "lock_load", load_id=load.load_id)
     current = ledger.read_load(connection, load.load_id)
     if current.state != "staged" or current.attempt != load.attempt:
         return _find_other_verdict(connection, current, load)
+    results = checked.results
     ledger.record_checks(connection, load, results)
+    _keep_fingerprints(connection, load, checked.row_hashes)
     cause = describe_failures(results)
     if cause is None:
         ledger.pass_checks(connection, load)
@@ -94,6 +102,15 @@ def decide(connection: Connection, load: Load, results: Sequence[CheckResult]) -
     warned = [result for result in results if not result.success and result.severity == "warning"]
     told = _tell_held(settled) if cause else _tell_passed(settled, len(results), warned)
     return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), told=told)
+
+
+def _keep_fingerprints(connection: Connection, load: Load, row_hashes: Mapping[int, Decimal]) -> None:
+    for partition, row_hash in row_hashes.items():
+        _run(connection, "keep_row_hash", load_id=load.load_id, partition=partition, row_hash=row_hash)
+    by_key = sql.SQL(read_statements("quality")["keep_row_hashes_by_key"].decode()).format(
+        row_hash=hash_row(load.declaration), staged=attempt_table(load.load_id, load.attempt)
+    )
+    connection.execute(by_key, {"load_id": load.load_id})
 
 
 def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:

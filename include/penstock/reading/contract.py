@@ -34,13 +34,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one partition, column by column: what every row needs is a list, the rest is asked for by index."""
+    """Records of one partition, column by column; headers, which only poison needs, are asked for by index."""
 
     partition: int
     offsets: Sequence[int]
     timestamps: Sequence[int]  # milliseconds since 1970, or NO_TIMESTAMP
     values: Sequence[bytes | None]
-    key: Callable[[int], bytes | None]
+    keys: Sequence[bytes | None]
     headers: Callable[[int], Headers]
 
 

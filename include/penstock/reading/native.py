@@ -174,7 +174,7 @@ class _Reading:
             offsets=list(map(Message.offset, messages)),
             timestamps=[moment for _, moment in map(Message.timestamp, messages)],
             values=values,
-            key=lambda index: messages[index].key(),
+            keys=list(map(Message.key, messages)),
             headers=lambda index: _headers(messages[index]),
         )
 

@@ -137,7 +137,7 @@ def make_batch(part: pa.RecordBatch) -> Batch:
         offsets=offsets.to_pylist(),
         timestamps=millis,
         values=values.to_pylist(),
-        key=lambda index: keys[index].as_py(),
+        keys=keys.to_pylist(),
         headers=lambda index: _headers(headers[index].as_py()),
     )
 

@@ -1,8 +1,8 @@
 -- name: cover_ranges
 -- Coverage of a published load: the exclusion constraint refuses any offset that is covered already.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
 select l.pipeline_id, l.generation_id, r.partition, int8range(r.from_offset, r.until_offset), l.load_id,
-       r.rows, r.quarantined, r.holes
+       r.rows, r.quarantined, r.holes, r.row_hash
 from penstock.load l join penstock.load_range r using (load_id)
 where l.load_id = %(load_id)s
 
@@ -16,11 +16,11 @@ returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offse
 
 -- name: cover_rest
 -- A piece that a load keeps of a range it covered; its rows are counted in {target}, by the key.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
 select l.pipeline_id, l.generation_id, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), l.load_id,
-       t.rows, q.records, %(until_offset)s - %(from_offset)s - t.rows - q.records
+       t.rows, q.records, %(until_offset)s - %(from_offset)s - t.rows - q.records, t.row_hash
 from penstock.load l
-cross join lateral (select count(*) as rows from {target}
+cross join lateral (select count(*) as rows, coalesce(sum({row_hash}), 0) as row_hash from {target}
                     where _load_id = %(load_id)s and _partition = %(partition)s
                       and _offset >= %(from_offset)s and _offset < %(until_offset)s) t
 cross join lateral (select count(*) as records from penstock.quarantine
@@ -42,8 +42,8 @@ where load_id = %(load_id)s and state = 'published'
 -- name: set_aside
 -- The coverage of a load that is rolled back.
 with taken as (delete from penstock.coverage where load_id = %(load_id)s
-               returning load_id, partition, offsets, rows, quarantined, holes)
-insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes) select * from taken
+               returning load_id, partition, offsets, rows, quarantined, holes, row_hash)
+insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, row_hash) select * from taken
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 
 -- name: find_brought_again
@@ -58,9 +58,9 @@ where a.load_id = %(load_id)s order by 1, 2
 -- name: bring_back
 -- The coverage of a load whose rollback is undone.
 with kept as (delete from penstock.aside where load_id = %(load_id)s
-              returning load_id, partition, offsets, rows, quarantined, holes)
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
-select l.pipeline_id, l.generation_id, k.partition, k.offsets, k.load_id, k.rows, k.quarantined, k.holes
+              returning load_id, partition, offsets, rows, quarantined, holes, row_hash)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
+select l.pipeline_id, l.generation_id, k.partition, k.offsets, k.load_id, k.rows, k.quarantined, k.holes, k.row_hash
 from kept k join penstock.load l using (load_id)
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 

@@ -21,7 +21,8 @@ chunk as (
     from penstock.stage_task where load_id = %(load_id)s and attempt = %(attempt)s
 ),
 staged as materialized (
-    select _partition as partition, count(*) as rows, min(_offset) as first_offset, max(_offset) as last_offset
+    select _partition as partition, count(*) as rows, min(_offset) as first_offset, max(_offset) as last_offset,
+           sum({row_hash}) as row_hash
     from {staged} group by _partition
 ),
 quarantined as (
@@ -82,7 +83,8 @@ select n.partition,
        coalesce(p.unread, 0)::bigint as unread,
        p.from_offset,
        (select o.position from penstock.position o join penstock.load l using (generation_id)
-        where l.load_id = %(load_id)s and o.partition = n.partition) as position
+        where l.load_id = %(load_id)s and o.partition = n.partition) as position,
+       coalesce(s.row_hash, 0) as row_hash
 from (select partition from plan union select partition from staged union select partition from quarantined
       union select partition from chunk) n
 left join planned p using (partition)
@@ -92,6 +94,26 @@ left join twice t using (partition)
 left join in_both b using (partition)
 left join chunked c using (partition)
 order by n.partition
+
+-- name: read_declaration
+-- What the load was planned by.
+select declaration from penstock.load where load_id = %(load_id)s
+
+-- name: keep_row_hash
+-- The fingerprint of a partition's rows, where the plan holds one range of it.
+update penstock.load_range r set row_hash = %(row_hash)s
+where load_id = %(load_id)s and partition = %(partition)s
+  and not exists (select from penstock.load_range o
+                  where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
+
+-- name: keep_row_hashes_by_key
+-- The fingerprints of ranges that share their partition with others: each is read through the key.
+update penstock.load_range r
+set row_hash = (select coalesce(sum({row_hash}), 0) from {staged}
+                where _partition = r.partition and _offset >= r.from_offset and _offset < r.until_offset)
+where load_id = %(load_id)s
+  and exists (select from penstock.load_range o
+              where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 
 -- name: sample_rows_outside
 -- Some staged offsets of a partition that the plan does not hold.

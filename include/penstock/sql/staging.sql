@@ -9,8 +9,10 @@ where l.load_id = $1::bigint
 
 -- name: settle_stage_task
 -- One try of each task gets through, and only while its attempt counts; no row comes back for the others.
-insert into penstock.stage_task (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes)
-select $1::bigint, $2::int, $3::int, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint
+insert into penstock.stage_task
+    (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes, log_hash)
+select $1::bigint, $2::int, $3::int, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint,
+       $10::bigint
 where exists (select from penstock.load where load_id = $1::bigint and attempt = $2::int and state = 'staging')
 on conflict do nothing
 returning task

@@ -1,0 +1,1 @@
+"""Proof: what a published range holds is what was loaded, and what the log holds still."""

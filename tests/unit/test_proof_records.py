@@ -1,0 +1,57 @@
+"""The fingerprint of records: the same however they come, and another as soon as one of them is another."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from penstock.proof.records import add_hashes, hash_records, sum_hashes
+
+Record = tuple[int, bytes | None, bytes | None]
+parts = st.none() | st.binary(max_size=4)
+records = st.lists(st.tuples(st.integers(0, 2**50), parts, parts), max_size=20, unique_by=lambda record: record[0])
+
+
+def fingerprint(chunk: list[Record]) -> int:
+    offsets, keys, values = ([record[place] for record in chunk] for place in range(3))
+    return sum_hashes(hash_records(offsets, keys, values))  # type: ignore[arg-type]
+
+
+@given(records, st.integers(0, 20), st.randoms(use_true_random=False))
+def test_pieces_in_any_order_add_up_to_the_whole(chunk: list[Record], cut: int, order: random.Random) -> None:
+    shuffled = order.sample(chunk, len(chunk))
+    assert add_hashes(fingerprint(shuffled[:cut]), fingerprint(shuffled[cut:])) == fingerprint(chunk)
+    assert -(2**63) <= fingerprint(chunk) < 2**63
+
+
+@given(records, st.data())
+def test_one_record_changed_gone_or_added_changes_it(chunk: list[Record], data: st.DataObject) -> None:
+    assume(chunk)
+    place = data.draw(st.integers(0, len(chunk) - 1))
+    offset, key, value = chunk[place]
+    others = [
+        (offset, key, data.draw(parts)),
+        (offset, data.draw(parts), value),
+        (data.draw(st.integers(0, 2**50)), key, value),
+    ]
+    for other in others:
+        changed = [*chunk[:place], other, *chunk[place + 1 :]]
+        assert (fingerprint(changed) == fingerprint(chunk)) == (other == chunk[place])
+    assert fingerprint(chunk[:place] + chunk[place + 1 :]) != fingerprint(chunk)
+
+
+@given(records, st.data())
+def test_two_values_that_change_places_change_it(chunk: list[Record], data: st.DataObject) -> None:
+    assume(len(chunk) > 1)
+    one, other = data.draw(st.permutations(range(len(chunk))))[:2]
+    swapped = list(chunk)
+    swapped[one] = (chunk[one][0], chunk[one][1], chunk[other][2])
+    swapped[other] = (chunk[other][0], chunk[other][1], chunk[one][2])
+    assert (fingerprint(swapped) == fingerprint(chunk)) == (chunk[one][2] == chunk[other][2])
+
+
+def test_a_key_is_no_value_and_null_is_not_empty() -> None:
+    told = {fingerprint([(7, key, value)]) for key in (None, b"", b"a") for value in (None, b"", b"a")}
+    assert len(told) == 9
