@@ -177,7 +177,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
     row.
     """
     table = attempt_table(load.load_id, attempt)
-    connection.execute("set local maintenance_work_mem = '512MB'")
+    connection.execute("set local maintenance_work_mem = '256MB'")
     try:
         connection.execute(sql.SQL("alter table {} add primary key (_partition, _offset)").format(table))
     except psycopg.errors.UniqueViolation as error:
