@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +86,12 @@ class Account:
             Sent(sent.partition, sent.offset, sent.value, outcome) if sent.outcome == "open" else sent
             for sent in self.sent
         ]
+
+    def delete_before(self, offset: int, partition: int = 0) -> None:
+        """Let the log of a partition start at an offset, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        (deleted,) = admin.delete_records([TopicPartition(self.topic, partition, offset)]).values()
+        deleted.result(30)
 
     def visible(self) -> set[tuple[int, int]]:
         """The partition and offset of every record that a reader of committed records must see."""

@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AlertKind = Literal["hold_began", "hold_ended", "load_failed", "loss_recorded"]
+AlertKind = Literal["hold_began", "hold_ended", "load_failed", "loss_recorded", "audit_failed"]
 HEADINGS: dict[AlertKind, str] = {
     "hold_began": "is held",
     "hold_ended": "is no longer held",
     "load_failed": "failed",
     "loss_recorded": "has lost records, and goes on without them",
+    "audit_failed": "did not pass its audit",
 }
 # Loggers that tell the addresses they talk to, tokens included.
 TALKATIVE = ("apprise", "urllib3.connectionpool", "requests")
@@ -68,7 +69,7 @@ class Alert:
 
 def render_title(alert: Alert) -> str:
     """Say in one line what happened."""
-    if alert.hold is not None or alert.losses:
+    if alert.hold is not None or alert.losses or alert.kind == "audit_failed":
         return f"Penstock: {alert.pipeline} {HEADINGS[alert.kind]}"
     what = f"load {alert.load}" if alert.load is not None else "a run"
     return f"Penstock: {what} of {alert.pipeline} {HEADINGS[alert.kind]}"

@@ -104,6 +104,12 @@ class FencedError(PenstockError):
     may_retry = False
 
 
+class ProofError(PenstockError):
+    """What was published is not what is there, or is about to be lost."""
+
+    may_retry = False
+
+
 class KafkaError(PenstockError):
     """Kafka did not answer as needed."""
 

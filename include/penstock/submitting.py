@@ -81,11 +81,16 @@ class Submission:
 
 
 def make_submission(settings: Settings, load_id: int, attempt: int, reader: str, folder: Path) -> Submission:
-    """Make a submission; the package is zipped into `folder`, which must last until the job has ended."""
+    """Make a submission of the stage job; `folder` must last until the job has ended."""
+    return _make_submission(settings, "stage.py", (load_id, attempt), reader, folder)
+
+
+def _make_submission(settings: Settings, job: str, numbers: tuple[int, ...], reader: str, folder: Path) -> Submission:
+    """Make a submission; the package is zipped into `folder`."""
     master = tolerate_failures(settings.spark_master)
     return Submission(
-        application=str(find_application()),
-        application_args=(str(load_id), str(attempt)),
+        application=str(find_application(job)),
+        application_args=tuple(map(str, numbers)),
         master=master,
         conf=CONF | (LOCAL_CONF if master.startswith("local") else {}),
         py_files=str(zip_package(folder)),
@@ -142,14 +147,14 @@ def zip_package(folder: Path) -> Path:
     return archive
 
 
-def find_application() -> Path:
+def find_application(job: str) -> Path:
     """The job's entry point, beside the package or where the process was started."""
     for root in (PROJECT, Path.cwd()):
-        application = root / "spark_jobs" / "stage.py"
+        application = root / "spark_jobs" / job
         if application.is_file():
             return application
     raise WrongUseError(
-        "spark_jobs/stage.py is not found.", next_step="start Penstock in the folder that holds spark_jobs/."
+        f"spark_jobs/{job} is not found.", next_step="start Penstock in the folder that holds spark_jobs/."
     )
 
 
@@ -178,8 +183,17 @@ def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
     """Run the stage job to its end; what it writes goes to `log`, and its error is raised here."""
     with open_ledger(settings.db) as connection:
         reader = read_load(connection, load_id).declaration.reader
+    _submit(settings, "stage.py", (load_id, attempt), reader, log)
+
+
+def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None:
+    """Run the job that reads a verification's chunks again; what it finds is in the ledger when this returns."""
+    _submit(settings, "reread.py", (verification_id,), "spark", log)
+
+
+def _submit(settings: Settings, job: str, numbers: tuple[int, ...], reader: str, log: TextIO) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        submission = make_submission(settings, load_id, attempt, reader, Path(folder))
+        submission = _make_submission(settings, job, numbers, reader, Path(folder))
         last_lines, exit_code = run_submission(submission, log)
     if exit_code != 0:
         raise read_told(last_lines, exit_code)

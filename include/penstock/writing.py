@@ -58,7 +58,7 @@ def write_chunk(
 ) -> Written:
     """Write a chunk in one transaction: its rows, its quarantine, and the row that says it is done."""
     try:
-        with closing(_connect(assignment)) as connection, closing(connection.cursor()) as cursor:
+        with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
             done = _find_done(cursor, assignment, chunk)
             if done is not None:
                 return done
@@ -75,7 +75,7 @@ def write_chunk(
         raise _explain(error, assignment, chunk) from None
 
 
-def _connect(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has no types
+def open_connection(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has no types
     connection = dbapi.connect(make_conninfo(assignment.db, **CONNECTION))
     # Should this process be stopped for good and never be seen again, the server ends what it began.
     with closing(connection.cursor()) as cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -21,31 +21,12 @@ from penstock.ledger import fail_load, open_ledger, read_load
 from penstock.publish import publish_load
 from penstock.quality import validate_load
 from penstock.rollback import roll_back, undo_rollback
-from producing import Account, order
+from producing import order
 from proving import Watcher, find_faults
-from whole_loads import Loader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
-
-    from fix_kafka import MakeTopic
+    from fix_loaders import Start
     from penstock.ledger import Load
-    from penstock.stack.broker import Broker
-
-    Start = Callable[..., tuple[Account, Loader]]
-
-
-@pytest.fixture
-def start(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Start:
-    """An account of a new topic, and a loader of it."""
-
-    def make(partitions: int = 1, **declared: Any) -> tuple[Account, Loader]:
-        account = Account(kafka.bootstrap, make_topic(partitions))
-        return account, Loader(db, kafka.bootstrap, spark, declare(account.topic, **declared))
-
-    return make
 
 
 def offsets(*spans: tuple[int, int, int]) -> ByOffsets:

@@ -8,8 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from declaring import declare, write_declaration
@@ -92,9 +90,7 @@ def test_a_lost_log_is_told_by_status_and_refused_by_plan_with_exit_code_4(
     write_declaration(cli.folder, account.topic)
     plan_load(cli.environment["PENSTOCK_DB"], {"bootstrap.servers": kafka.bootstrap}, declare(account.topic), "run")
     account.send_orders(10)
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    (deleted,) = admin.delete_records([TopicPartition(account.topic, 0, 6)]).values()
-    deleted.result(30)
+    account.delete_before(6)
 
     code, document = cli.document("plan", "orders")
     assert code == 4
@@ -211,14 +207,17 @@ def test_a_database_out_of_reach_is_told_without_its_password(cli: Cli) -> None:
     assert "canary" not in out + told
 
 
-def test_a_load_is_rolled_back_and_loaded_again_as_two_by_a_backfill(
+def test_a_load_is_verified_rolled_back_and_loaded_again_as_two_by_a_backfill(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
     write_declaration(cli.folder, account.topic)
+    assert cli.document("verify", "orders") == (0, {"pipeline": "orders", "verification": None, "state": "empty"})
     account.send_orders(20)
     _, loaded = cli.document("run", "orders")
 
+    code, proven = cli.document("verify", "orders")  # its Spark driver reads the log again
+    assert (code, proven["state"], proven["chunks_reread"], proven["faults"]) == (0, "proven", 1, [])
     code, rolled = cli.document("rollback", str(loaded["load"]), "--why", "a mistake")
     whole = {"partition": 0, "from": 0, "until": 20, "offsets": 20}
     assert (code, rolled) == (0, {"load": loaded["load"], "state": "rolled_back", "ranges": [whole]})

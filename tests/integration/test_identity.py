@@ -39,16 +39,14 @@ from receiving import refused_port
 from whole_loads import Loader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from fix_kafka import MakeTopic
+    from fix_loaders import Start
     from penstock.adoption import Adopted, From
     from penstock.health import Health
-
-    Start = Callable[..., tuple[Account, Loader]]
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +58,6 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
     finally:
         broker.kill()
-
-
-@pytest.fixture
-def start(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Start:
-    """An account of a new topic, and a loader of it."""
-
-    def make(partitions: int = 1, **declared: Any) -> tuple[Account, Loader]:
-        account = Account(kafka.bootstrap, make_topic(partitions))
-        return account, Loader(db, kafka.bootstrap, spark, declare(account.topic, **declared))
-
-    return make
 
 
 def create_again(account: Account, partitions: int = 1) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 import penstock.kafka
@@ -199,9 +199,7 @@ def test_a_log_that_lost_its_start_stops_the_plan_with_the_lost_offsets(
     pipeline = declare(account.topic)
     plan_load(db, settings(kafka), pipeline, "run 1")
     account.send_orders(10)
-    admin = AdminClient(settings(kafka))
-    (deleted,) = admin.delete_records([TopicPartition(account.topic, 0, 6)]).values()
-    deleted.result(30)
+    account.delete_before(6)
 
     with pytest.raises(LogLostError, match=r"partition 0 offsets \[0, 6\) are lost: the log now starts at 6") as raised:
         plan_load(db, settings(kafka), pipeline, "run 2")

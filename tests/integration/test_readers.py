@@ -50,7 +50,7 @@ def read(request: pytest.FixtureRequest) -> Read:
 
 def _collect(session: SparkSession, source: Source, chunk: Chunk) -> Iterator[Batch | End]:
     spark_reader.check_log(source, [chunk])
-    table = spark_reader.open_frame(session, source, chunk).toArrow()
+    table = spark_reader.open_frame(session, source, [chunk.range]).toArrow()
     yield from spark_reader.read_parts(source, chunk, iter(table.to_batches()))
 
 

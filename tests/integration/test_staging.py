@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from penstock import staging, writing
 from penstock.assignment import make_assignment
@@ -253,9 +251,7 @@ def test_the_error_of_a_task_reaches_the_driver_with_its_class_and_offsets(
 ) -> None:
     account.send_orders(50, partition=0)
     begun = begin(db, account.bootstrap, account.topic, reader=reader)
-    admin = AdminClient({"bootstrap.servers": account.bootstrap})
-    for future in admin.delete_records([TopicPartition(account.topic, 0, 20)]).values():
-        future.result(timeout=30)
+    account.delete_before(20)
     with pytest.raises(LogLostError, match=r"partition 0 offsets \[0, 20\).*starts at offset 20") as caught:
         begun.stage(spark)
     assert (caught.value.pipeline, caught.value.load) == ("orders", begun.load_id)

@@ -23,6 +23,7 @@ from penstock.cli.entry import (
 from penstock.cli.loss import accept_loss, adopt
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
+from penstock.cli.verify import verify
 
 app = typer.Typer(
     name="penstock",
@@ -37,6 +38,7 @@ app.command()(backfill)
 app.command()(rollback)
 app.command("accept-loss")(accept_loss)
 app.command()(adopt)
+app.command()(verify)
 
 
 @app.command()

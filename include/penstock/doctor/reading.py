@@ -67,9 +67,17 @@ def _read_topic(admin: AdminClient, settings: Mapping[str, str], pipeline: Pipel
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic]
     partitions = await_answer(described, f"asked about topic {topic}").partitions
     copies = {each.id: Copies(len(each.replicas), len(each.isr)) for each in partitions}
+    return Topic(log, copies, _read_config(admin, topic))
+
+
+def read_topic_config(settings: Mapping[str, str], topic: str) -> dict[str, str]:
+    """Read the settings of a topic, those that it inherits included."""
+    return _read_config(connect(settings), topic)
+
+
+def _read_config(admin: AdminClient, topic: str) -> dict[str, str]:
     asked = _ask_config(admin, ResourceType.TOPIC, topic)
-    config = await_answer(asked, f"asked for the configuration of topic {topic} (the right DescribeConfigs)")
-    return Topic(log, copies, _to_values(config))
+    return _to_values(await_answer(asked, f"asked for the configuration of topic {topic} (the right DescribeConfigs)"))
 
 
 def _ask_config(admin: AdminClient, kind: ResourceType, name: str) -> Any:  # noqa: ANN401 - the client has no type for it

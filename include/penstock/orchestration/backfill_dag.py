@@ -10,7 +10,7 @@ from airflow.sdk import DAG, AssetAlias, Param, task_group
 
 from penstock.orchestration import backfill_steps, steps
 from penstock.orchestration.notifying import LoadNotifier, tell_failure, tell_retry
-from penstock.orchestration.pipeline_dag import FIRST_DELAY, LONGEST_DELAY
+from penstock.orchestration.pipeline_dag import retry
 from penstock.orchestration.stage_operator import StageOperator
 
 if TYPE_CHECKING:
@@ -102,10 +102,7 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
 
 def _for_each_task() -> dict[str, Any]:
     return {
-        "retries": 3,
-        "retry_delay": FIRST_DELAY,
-        "retry_exponential_backoff": 2.0,
-        "max_retry_delay": LONGEST_DELAY,
+        **retry(3),
         "on_failure_callback": LoadNotifier(),
         "on_retry_callback": tell_retry,
     }

@@ -55,12 +55,19 @@ def asset_of(pipeline: str) -> Asset:
 
 def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
     return {
+        **retry(pipeline.retries),
         "owner": pipeline.owner,
-        "retries": pipeline.retries,
-        "retry_delay": FIRST_DELAY,
-        "retry_exponential_backoff": 2.0,
-        "max_retry_delay": LONGEST_DELAY,
         "execution_timeout": timedelta(minutes=pipeline.timeout_minutes),
         "on_failure_callback": PenstockNotifier(pipeline.name, pipeline.alerts),
         "on_retry_callback": tell_retry,
+    }
+
+
+def retry(times: int) -> dict[str, Any]:
+    """How a task is tried again: after a while that doubles."""
+    return {
+        "retries": times,
+        "retry_delay": FIRST_DELAY,
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": LONGEST_DELAY,
     }

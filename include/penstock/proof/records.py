@@ -37,9 +37,13 @@ class LogFingerprint:
     def watch(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Hand batches on, and take their fingerprint."""
         for batch in batches:
-            self.records += len(batch.offsets)
-            self.hash = add_hashes(self.hash, sum_hashes(hash_records(batch.offsets, batch.keys, batch.values)))
+            self.add(len(batch.offsets), sum_hashes(hash_records(batch.offsets, batch.keys, batch.values)))
             yield batch
+
+    def add(self, records: int, hash_: int) -> None:
+        """Add the fingerprint of other records."""
+        self.records += records
+        self.hash = add_hashes(self.hash, hash_)
 
 
 def hash_records(

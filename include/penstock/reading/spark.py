@@ -43,19 +43,23 @@ def stage_with_spark(context: SparkContext, assignment: Assignment, chunks: Sequ
 
     check_log(assignment.source, chunks)
     session = SparkSession(context)
-    frames = [open_frame(session, assignment.source, chunk) for chunk in chunks]
+    frames = [open_frame(session, assignment.source, [chunk.range]) for chunk in chunks]
     union = reduce(lambda left, right: left.unionAll(right), frames)
     return [(row["task"], row["won"]) for row in union.mapInArrow(make_task(assignment, chunks), RESULT).collect()]
 
 
-def open_frame(spark: SparkSession, source: Source, chunk: Chunk) -> DataFrame:
-    """The records of one chunk, in one Spark partition. All that Spark would choose by itself is given."""
-    partition = str(chunk.range.partition)
+def open_frame(spark: SparkSession, source: Source, ranges: Sequence[Range]) -> DataFrame:
+    """The records of ranges, each in one Spark partition: one range of each Kafka partition, or none.
+
+    All that Spark would choose by itself is given.
+    """
+    starts = {str(range_.partition): range_.from_offset for range_ in ranges}
+    ends = {str(range_.partition): range_.until_offset for range_ in ranges}
     options = TUNING | {f"kafka.{name}": value for name, value in translate_settings(source.settings).items()}
     options |= {
-        "assign": json.dumps({source.topic: [chunk.range.partition]}),
-        "startingOffsets": json.dumps({source.topic: {partition: chunk.range.from_offset}}),
-        "endingOffsets": json.dumps({source.topic: {partition: chunk.range.until_offset}}),
+        "assign": json.dumps({source.topic: [range_.partition for range_ in ranges]}),
+        "startingOffsets": json.dumps({source.topic: starts}),
+        "endingOffsets": json.dumps({source.topic: ends}),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "kafka.isolation.level": source.isolation,

@@ -1,0 +1,93 @@
+"""`penstock verify`: whether the table holds what was published, and the log what was loaded."""
+
+# Typer reads the annotations when the program runs, so they are not postponed here.
+import sys
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.cli import output
+from penstock.cli.entry import Json, Name, Who, choose_pipelines, read_environment, whoami
+from penstock.cli.output import stopping
+
+if TYPE_CHECKING:
+    from penstock.proof.faults import Fault
+    from penstock.proof.verifying import Verified
+
+
+def verify(
+    name: Name,
+    *,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="Which share of what the log still holds is read again.")
+    ] = 1.0,
+    who: Who = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log while it reads.")] = False,
+    json: Json = False,
+) -> None:
+    """Prove that the table holds what was published, row by row, and that the log still says the same."""
+    from penstock.proof.verifying import verify_pipeline
+    from penstock.submitting import submit_reread
+
+    with stopping(as_json=json):
+        settings = read_environment()
+        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        spark_log = sys.stderr if verbose else StringIO()
+        verified = verify_pipeline(
+            settings,
+            pipeline,
+            who or whoami(),
+            share,
+            lambda settings, verification: submit_reread(settings, verification, spark_log),
+        )
+        if verified is None:
+            output.tell(f"{name}: it has loaded nothing yet.")
+            if json:
+                output.print_json({"pipeline": name, "verification": None, "state": "empty"})
+            return
+        if json:
+            output.print_json(describe_verified(verified))
+        else:
+            _print_verified(verified)
+        if verified.faults:
+            raise typer.Exit(1)
+
+
+def describe_verified(verified: "Verified") -> dict[str, Any]:
+    """What `verify --json` prints."""
+    return {
+        "pipeline": verified.pipeline,
+        "verification": verified.verification_id,
+        "state": "faulty" if verified.faults else "proven",
+        "ranges": verified.ranges,
+        "rows": verified.rows,
+        "chunks": verified.chunks,
+        "chunks_held": verified.chunks_held,
+        "chunks_reread": verified.chunks_reread,
+        "faults": [_describe_fault(fault) for fault in verified.faults],
+    }
+
+
+def _describe_fault(fault: "Fault") -> dict[str, Any]:
+    range_ = fault.range
+    where = {"partition": range_.partition, "from": range_.from_offset, "until": range_.until_offset} if range_ else {}
+    return {"kind": fault.kind, "generation": fault.generation, "load": fault.load, **where, "told": fault.told}
+
+
+def _print_verified(verified: "Verified") -> None:
+    output.result.print(verified.told, markup=False)
+    if not verified.faults:
+        return
+    table = Table("fault", "load", "partition", "offsets", "", box=None, pad_edge=False)
+    for fault in verified.faults:
+        range_ = fault.range
+        where = (str(range_.partition), f"{range_.from_offset}-{range_.until_offset}") if range_ else ("", "")
+        table.add_row(fault.kind, str(fault.load or ""), *where, escape(fault.told))
+    output.result.print(table)
+    output.tell(
+        f"Next: find out who changed them. `penstock backfill {verified.pipeline} --offsets PARTITION:FROM-UNTIL "
+        "--replace` loads a range again from the log."
+    )

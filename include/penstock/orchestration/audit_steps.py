@@ -1,0 +1,73 @@
+"""What the tasks of the DAG penstock_audit do."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from penstock.errors import ProofError
+from penstock.orchestration.connections import read_db, read_kafka, read_settings
+from penstock.orchestration.failing import deciding_retries
+from penstock.orchestration.steps import refuse_unknown
+
+if TYPE_CHECKING:
+    from penstock.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+FIELDS = ("share",)
+# What is told of these cannot wait for a person who looks.
+URGENT = ("headroom",)
+
+
+def verify(pipeline: Pipeline) -> None:
+    """Verify a pipeline; any fault fails the task."""
+    from penstock.proof.verifying import verify_pipeline
+    from penstock.submitting import submit_reread
+
+    context = get_current_context()
+    with deciding_retries():
+        refuse_unknown(context["dag_run"].conf, FIELDS)
+        verified = verify_pipeline(
+            read_settings(pipeline.kafka),
+            pipeline,
+            context["dag_run"].triggering_user_name or "airflow",
+            context["params"]["share"],
+            lambda settings, verification: submit_reread(settings, verification, sys.stdout),
+        )
+        if verified is None:
+            raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
+        log.info(verified.told)
+        for fault in verified.faults:
+            log.error("%s", fault)
+        if verified.faults:
+            raise ProofError(
+                f"{verified.told} The first: {verified.faults[0]}",
+                pipeline=pipeline.name,
+                ranges=[fault.range for fault in verified.faults[:5] if fault.range],
+                next_step="see penstock.faults, and find out who changed them; the DAG penstock_backfill, replacing, "
+                "loads a range again from the log.",
+            )
+
+
+def examine(pipeline: Pipeline) -> None:
+    """Look for what can lose records; only what is about to be lost fails the task."""
+    from penstock.doctor.examining import examine_pipelines
+    from penstock.doctor.reading import read_known
+    from penstock.ledger import open_ledger
+
+    with deciding_retries():
+        with open_ledger(read_db()) as connection:
+            known = read_known(connection, [pipeline])
+        (diagnosis,) = examine_pipelines(known, read_kafka(pipeline.kafka), [pipeline])
+        for finding in diagnosis.findings:
+            if finding.level != "ok":
+                log.warning("%s: %s Next: %s", finding.setting, finding.told, finding.change)
+        urgent = [finding for finding in diagnosis.findings if finding.level == "wrong" and finding.setting in URGENT]
+        if urgent:
+            raise ProofError(
+                " ".join(finding.told for finding in urgent), pipeline=pipeline.name, next_step=urgent[0].change
+            )

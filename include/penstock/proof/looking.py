@@ -1,0 +1,115 @@
+"""What a verification knows while it looks, and how what it finds is located: to the offset, where the log holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.ledger import open_ledger, read_load
+from penstock.proof.adding_up import run
+from penstock.proof.faults import Fault
+from penstock.proof.locating import locate_differences
+from penstock.ranges import Range, intersect_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.kafka import TopicLog
+    from penstock.ledger import Load
+    from penstock.pipeline import Pipeline
+    from penstock.proof.chunks import Staged
+    from penstock.proof.faults import FaultKind
+    from penstock.proof.locating import Difference
+    from penstock.proof.records import LogFingerprint
+    from penstock.settings import Settings
+
+KINDS: dict[str, FaultKind] = {"changed": "rows_changed", "missing": "rows_missing", "too many": "rows_too_many"}
+
+
+@dataclass(slots=True)
+class Looking:
+    """A verification under way."""
+
+    settings: Settings
+    pipeline: Pipeline
+    verification_id: int
+    log: TopicLog
+    generation: int
+    compacted: bool
+    same_topic: bool
+    faults: list[Fault] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[Fault]:
+    """A chunk whose log is not what it was: what changed in it, unless compaction explains it."""
+    with open_ledger(looking.settings.db) as connection:
+        load = read_load(connection, chunk.load)
+    differences, count = _compare_with_log(looking, load, _read_covered(looking, load, chunk.range))
+    if looking.compacted and found.records < chunk.records and not differences:
+        return []
+    told = f"the log gives {found.records} records, not the {chunk.records} that were loaded, or others."
+    if not differences:
+        told += " The native reader, asked again, gives what the table holds: the two readers do not agree."
+    fault = Fault("log_changed", told, chunk.range, chunk.load, looking.generation)
+    return [fault, *_tell_differences(fault, differences, count)]
+
+
+def locate_fault(looking: Looking, load: Load, fault: Fault) -> list[Fault]:
+    """Find the very offsets, as far as the log still holds the range; else the fault stays as it is."""
+    held = _find_held(looking, load, fault.range)
+    if held is None:
+        return [fault]
+    differences, count = _compare_with_log(looking, load, [held])
+    return _tell_differences(fault, differences, count) or [fault]
+
+
+def _compare_with_log(looking: Looking, load: Load, ranges: Sequence[Range]) -> tuple[list[Difference], int]:
+    """Where ranges differ from the log. That a compacted log has fewer records than were loaded is no difference."""
+    differences, count = [], 0
+    for range_ in ranges:
+        found, of_all = locate_differences(looking.settings, load, range_)
+        differences += found
+        count += of_all
+    if looking.compacted:
+        differences = [each for each in differences if each.kind != "too many"]
+        count = len(differences)
+    return differences, count
+
+
+def _read_covered(looking: Looking, load: Load, range_: Range) -> list[Range]:
+    """What of a range its load still covers: another load may have replaced the rest."""
+    with open_ledger(looking.settings.db) as connection:
+        rows = run(connection, "read_covered", load_id=load.load_id, partition=range_.partition).fetchall()
+    return intersect_ranges([range_], [Range(**row) for row in rows])
+
+
+def _find_held(looking: Looking, load: Load, range_: Range | None) -> Range | None:
+    """What the log still holds of a range that a load covers."""
+    if range_ is None or not looking.same_topic or load.generation_id != looking.generation:
+        return None
+    log = looking.log.partitions.get(range_.partition)
+    if log is None or log.start >= range_.until_offset:
+        return None
+    return Range(range_.partition, max(log.start, range_.from_offset), range_.until_offset)
+
+
+def _tell_differences(fault: Fault, differences: Sequence[Difference], count: int) -> list[Fault]:
+    """A fault for each offset; of very many, the first."""
+    if fault.range is None:
+        return []
+    faults = [
+        Fault(
+            "quarantine" if each.quarantined else KINDS[each.kind],
+            f"the row is {each.kind}, compared with the log." if not each.quarantined else f"{each}.",
+            Range(fault.range.partition, each.offset, each.offset + 1),
+            fault.load,
+            fault.generation,
+        )
+        for each in differences
+    ]
+    if count > len(differences):
+        told = f"{count} offsets differ from the log; the first {len(differences)} are listed."
+        faults.append(Fault(fault.kind, told, fault.range, fault.load, fault.generation))
+    return faults

@@ -1,0 +1,159 @@
+"""Verification: the ledger adds up, the table holds what was published, and the log what was loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.doctor.reading import read_topic_config
+from penstock.kafka import read_log
+from penstock.ledger import open_ledger
+from penstock.proof.adding_up import find_ledger_faults, run
+from penstock.proof.chunks import choose_share, find_cut, find_held, make_staged
+from penstock.proof.counting import count_loads, find_orphans
+from penstock.proof.faults import Fault
+from penstock.proof.looking import Looking, judge_chunk, locate_fault
+from penstock.proof.records import LogFingerprint
+from penstock.proof.rereading import keep_reread, read_natively
+from penstock.reading.contract import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.ledger import Connection
+    from penstock.pipeline import Pipeline
+    from penstock.proof.chunks import Staged
+    from penstock.settings import Settings
+
+    # Reads the chunks of a verification with Spark; how Spark is started is the caller's.
+    ReadWithSpark = Callable[[Settings, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verification looked at, and what it found."""
+
+    verification_id: int
+    pipeline: str
+    ranges: int
+    rows: int
+    chunks: int  # staged ones that are published
+    chunks_held: int  # of them, those that the log still holds and that have a fingerprint
+    chunks_reread: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def told(self) -> str:
+        """All of it in one line."""
+        found = f"{len(self.faults)} faults" if self.faults else "no fault"
+        return (
+            f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted; of {self.chunks} chunks the "
+            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again."
+        )
+
+
+def verify_pipeline(
+    settings: Settings, pipeline: Pipeline, actor: str, share: float, read_with_spark: ReadWithSpark
+) -> Verified | None:
+    """Verify a pipeline; a share of what the log still holds is read again by the reader that did not load it.
+
+    None comes back for a pipeline that has loaded nothing yet.
+    """
+    looking = _begin(settings, pipeline, actor, share)
+    if looking is None:
+        return None
+    with open_ledger(settings.db) as connection:
+        looking.faults += find_ledger_faults(connection, pipeline.name)
+    _look_at_rows(looking)
+    _look_at_log(looking, share, read_with_spark)
+    return _end(looking)
+
+
+def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> Looking | None:
+    with open_ledger(settings.db) as connection:
+        known = run(connection, "find_newest_generation", pipeline=pipeline.name).fetchone()
+        if known is None:
+            return None
+        begun = run(connection, "begin_verification", pipeline=pipeline.name, actor=actor, share=share).fetchone()
+    log = read_log(settings.kafka, pipeline.topic, pipeline.isolation)
+    same = (log.cluster_id, log.topic_id) == (known["cluster_id"], known["topic_id"])
+    compacted = "compact" in read_topic_config(settings.kafka, pipeline.topic).get("cleanup.policy", "")
+    assert begun  # noqa: S101 - the pipeline was found just now
+    looking = Looking(
+        settings, pipeline, begun["verification_id"], log, known["generation_id"], compacted, same_topic=same
+    )
+    if not same:
+        looking.faults.append(Fault("log_changed", "the topic is not the one that was loaded; its log was not read."))
+    return looking
+
+
+def _look_at_rows(looking: Looking) -> None:
+    for load, counted, faults in count_loads(looking.settings.db, looking.pipeline.name):
+        looking.counts["ranges"] += len(counted)
+        looking.counts["rows"] += sum(range_.found for range_ in counted)
+        for fault in faults:
+            looking.faults += locate_fault(looking, load, fault)
+    looking.faults += find_orphans(looking.settings.db, looking.pipeline.name, looking.pipeline.target)
+
+
+def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark) -> None:
+    with open_ledger(looking.settings.db) as connection:
+        chunks = [make_staged(row) for row in run(connection, "find_chunks", pipeline=looking.pipeline.name)]
+    partitions = looking.log.partitions if looking.same_topic else {}
+    held = find_held(chunks, partitions)
+    if looking.same_topic:
+        cut = "the log ends before it: it was cut after this was loaded."
+        looking.faults += [Fault("log_changed", cut, range_) for range_ in find_cut(chunks, partitions)]
+    chosen = choose_share(held, share, looking.verification_id)
+    looking.counts.update(chunks=len(chunks), chunks_held=len(held), chunks_reread=len(chosen))
+    for chunk, found in zip(chosen, _read_again(looking, chosen, read_with_spark), strict=True):
+        if (found.records, found.hash) != (chunk.records, chunk.log_hash):
+            looking.faults += judge_chunk(looking, chunk, found)
+
+
+def _read_again(looking: Looking, chosen: Sequence[Staged], read_with_spark: ReadWithSpark) -> list[LogFingerprint]:
+    """Read chunks, each by the reader that did not load it."""
+    db, verification_id = looking.settings.db, looking.verification_id
+    with open_ledger(db) as connection:
+        for chunk in chosen:
+            run(connection, "ask_for_chunk", verification_id=verification_id, load_id=chunk.load,
+                attempt=chunk.attempt, task=chunk.task)  # fmt: skip
+    for isolation in sorted({chunk.isolation for chunk in chosen if chunk.reader == "spark"}):
+        asked = [chunk for chunk in chosen if (chunk.reader, chunk.isolation) == ("spark", isolation)]
+        source = Source(looking.settings.kafka, looking.pipeline.topic, isolation)
+        keep_reread(db, verification_id, asked, read_natively(source, asked))
+    if any(chunk.reader == "native" for chunk in chosen):
+        read_with_spark(looking.settings, verification_id)
+    with open_ledger(db) as connection:
+        rows = run(connection, "read_reread", verification_id=verification_id).fetchall()
+        run(connection, "forget_reread", verification_id=verification_id)
+    found = {(row["load_id"], row["task"]): LogFingerprint(row["records"], row["log_hash"]) for row in rows}
+    return [found[chunk.load, chunk.task] for chunk in chosen]
+
+
+def _end(looking: Looking) -> Verified:
+    names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread")
+    counts = {name: looking.counts[name] for name in names}
+    verified = Verified(looking.verification_id, looking.pipeline.name, faults=tuple(looking.faults), **counts)
+    with open_ledger(looking.settings.db) as connection:
+        run(connection, "end_verification", verification_id=looking.verification_id, **counts)
+        for ordinal, fault in enumerate(verified.faults):
+            _record(connection, looking.verification_id, ordinal, fault)
+    return verified
+
+
+def _record(connection: Connection, verification_id: int, ordinal: int, fault: Fault) -> None:
+    range_ = fault.range
+    run(
+        connection,
+        "record_fault",
+        verification_id=verification_id,
+        ordinal=ordinal,
+        kind=fault.kind,
+        generation_id=fault.generation,
+        load_id=fault.load,
+        partition=range_.partition if range_ else None,
+        from_offset=range_.from_offset if range_ else None,
+        until_offset=range_.until_offset if range_ else None,
+        told=fault.told,
+    )

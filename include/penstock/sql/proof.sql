@@ -1,0 +1,177 @@
+-- name: read_standings
+-- Every partition of every generation, with what became of its offsets.
+select g.generation_id as generation, o.partition, least(o.origin, o.position) as origin, o.position,
+       (select coalesce(json_agg(json_build_array(lower(c.offsets), upper(c.offsets))), '[]') from penstock.coverage c
+        where c.generation_id = g.generation_id and c.partition = o.partition) as covered,
+       (select coalesce(json_agg(json_build_array(lower(x.offsets), upper(x.offsets))), '[]') from penstock.loss x
+        where x.generation_id = g.generation_id and x.partition = o.partition) as lost,
+       (select coalesce(json_agg(json_build_array(a.from_offset, a.until_offset)), '[]') from penstock.gaps a
+        where a.generation = g.generation_id and a.partition = o.partition and a.pipeline = p.name) as gaps
+from penstock.pipeline p
+join penstock.generation g using (pipeline_id)
+join penstock.position o using (generation_id)
+where p.name = %(pipeline)s
+order by 1, 2
+
+-- name: find_odd_loads
+-- Loads that do not fit what they cover.
+with covered as (
+    select l.load_id, l.generation_id, l.state, c.partition, c.offsets, c.rows, c.quarantined, c.holes
+    from penstock.coverage c join penstock.load l using (load_id) join penstock.pipeline p on p.pipeline_id = l.pipeline_id
+    where p.name = %(pipeline)s
+)
+select load_id, generation_id,
+       format('the load is %%s, and covers partition %%s offsets %%s.', state, partition, offsets) as told
+from covered where state <> 'published'
+union all
+select load_id, generation_id,
+       format('it covers partition %%s offsets %%s, which were not in its plan.', partition, offsets)
+from covered c
+where not exists (select from penstock.load_range r where r.load_id = c.load_id and r.partition = c.partition
+                    and int8range(r.from_offset, r.until_offset) @> c.offsets)
+union all
+select c.load_id, c.generation_id, format('it covers partition %%s offsets %%s, and its tasks counted otherwise.', c.partition, c.offsets)
+from covered c
+join penstock.load_range r on r.load_id = c.load_id and r.partition = c.partition
+     and int8range(r.from_offset, r.until_offset) = c.offsets
+where (r.rows, r.quarantined, r.holes) is distinct from (c.rows, c.quarantined, c.holes)
+union all
+select l.load_id, l.generation_id, 'the load is published, and covers nothing.'
+from penstock.load l join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s and l.state = 'published'
+  and not exists (select from penstock.coverage c where c.load_id = l.load_id)
+union all
+select l.load_id, l.generation_id, 'its rows, quarantined records and holes are not those of its ranges.'
+from penstock.load l join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s and l.state = 'published'
+  and (l.rows, l.quarantined, l.holes) is distinct from
+      (select sum(r.rows), sum(r.quarantined), sum(r.holes) from penstock.load_range r where r.load_id = l.load_id)
+order by 1
+
+-- name: find_covering_loads
+-- The loads that hold anything of a pipeline's target.
+select distinct c.load_id from penstock.coverage c join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s order by 1
+
+-- name: count_rows
+-- The rows of a load by the ranges it covers; those in none of them come with a partition and no offsets.
+with covered as (
+    select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
+           c.quarantined,
+           (select count(*) from penstock.quarantine q join penstock.load l using (load_id, attempt)
+            where q.load_id = c.load_id and q.partition = c.partition and c.offsets @> q."offset") as in_quarantine
+    from penstock.coverage c where c.load_id = %(load_id)s
+),
+held as (
+    select t._partition as partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash
+    from (select _partition, _offset, {row_hash} as hash from {target} where _load_id = %(load_id)s) t
+    left join covered c on c.partition = t._partition and t._offset >= c.from_offset and t._offset < c.until_offset
+    group by 1, 2
+)
+select c.partition, c.from_offset, c.until_offset, c.rows, coalesce(h.rows, 0), c.row_hash, coalesce(h.row_hash, 0),
+       c.quarantined, c.in_quarantine
+from covered c left join held h using (partition, from_offset)
+union all
+select partition, null, null, 0, rows, null, 0, 0, 0 from held where from_offset is null
+order by 1, 2
+
+-- name: find_orphans
+-- Rows that name a load which covers nothing of this pipeline.
+select t._load_id, t._partition, count(*), min(t._offset), max(t._offset)
+from {target} t
+where not exists (select from penstock.coverage c join penstock.pipeline p using (pipeline_id)
+                  where p.name = %(pipeline)s and c.load_id = t._load_id)
+group by 1, 2 order by 1, 2 limit 100
+
+-- name: find_newest_generation
+-- The topic that is loaded; no row before the first plan.
+select g.generation_id, g.cluster_id, g.topic_id
+from penstock.generation g join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s order by g.generation_id desc limit 1
+
+-- name: begin_verification
+-- Somebody looks.
+insert into penstock.verification (pipeline_id, actor, share)
+select pipeline_id, %(actor)s, %(share)s from penstock.pipeline where name = %(pipeline)s
+returning verification_id
+
+-- name: end_verification
+-- What was looked at.
+update penstock.verification
+set ended_at = now(), ranges = %(ranges)s, rows = %(rows)s, chunks = %(chunks)s, chunks_held = %(chunks_held)s,
+    chunks_reread = %(chunks_reread)s
+where verification_id = %(verification_id)s
+
+-- name: record_fault
+-- What was found.
+insert into penstock.fault (verification_id, ordinal, kind, generation_id, load_id, partition, offsets, told)
+values (%(verification_id)s, %(ordinal)s, %(kind)s, %(generation_id)s, %(load_id)s, %(partition)s,
+        int8range(%(from_offset)s, %(until_offset)s), %(told)s)
+
+-- name: find_chunks
+-- The chunks of the log that is loaded now, of loads that still hold some of them, with the fingerprints taken then.
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
+       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
+from penstock.stage_task t
+join penstock.load l using (load_id, attempt)
+join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s
+  and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = p.pipeline_id)
+  and exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
+                and c.offsets && int8range(t.from_offset, t.until_offset))
+order by t.partition, t.from_offset, t.load_id
+
+-- name: ask_for_chunk
+-- A chunk to read again.
+insert into penstock.reread (verification_id, load_id, attempt, task)
+values (%(verification_id)s, %(load_id)s, %(attempt)s, %(task)s)
+
+-- name: find_asked
+-- The chunks that a verification wants read again.
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
+       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic
+from penstock.reread r
+join penstock.stage_task t using (load_id, attempt, task)
+join penstock.load l on l.load_id = t.load_id
+join penstock.pipeline p using (pipeline_id)
+where r.verification_id = %(verification_id)s
+order by t.partition, t.from_offset, t.load_id
+
+-- name: keep_reread
+-- What another reader found in a chunk.
+update penstock.reread set records = %(records)s, log_hash = %(log_hash)s
+where verification_id = %(verification_id)s and load_id = %(load_id)s and task = %(task)s
+
+-- name: read_reread
+-- What was found in the chunks that were asked for.
+select load_id, task, records, log_hash from penstock.reread where verification_id = %(verification_id)s
+
+-- name: forget_reread
+-- The verification is over.
+delete from penstock.reread where verification_id = %(verification_id)s
+
+-- name: create_again
+-- A table for the rows of a range that is read once more; it ends with its session.
+create temporary table again (like {target})
+
+-- name: compare_again
+-- The offsets of a range at which the table and what was read again are not the same.
+select "offset", kind, count(*) over () as all_of_them
+from (select coalesce(t._offset, a._offset) as "offset",
+             case when a._offset is null then 'too many' when t._offset is null then 'missing' else 'changed' end as kind
+      from (select _offset, {row_hash} as hash from {target}
+            where _load_id = $1::bigint and _partition = $2::int and _offset >= $3::bigint and _offset < $4::bigint) t
+      full join (select _offset, {row_hash} as hash from pg_temp.again) a using (_offset)
+      where t.hash is distinct from a.hash) d
+order by 1 limit 20
+
+-- name: read_quarantined_offsets
+-- The offsets of a range that a load put into the quarantine.
+select "offset" from penstock.quarantine q join penstock.load l using (load_id, attempt)
+where q.load_id = %(load_id)s and q.partition = %(partition)s
+  and "offset" >= %(from_offset)s and "offset" < %(until_offset)s
+
+-- name: read_covered
+-- What a load covers of a partition.
+select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
+where load_id = %(load_id)s and partition = %(partition)s order by 2

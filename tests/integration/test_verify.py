@@ -1,0 +1,242 @@
+"""Proof at any time: rows that were changed, are missing or too many are located, and a log that changed is found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from declaring import declare
+from penstock.backfill.asking import AllGaps, ByOffsets, Span
+from penstock.ledger import connect
+from penstock.proof.rereading import run_reread
+from penstock.proof.rows import hash_row
+from penstock.proof.verifying import verify_pipeline
+from penstock.rollback import roll_back, undo_rollback
+from producing import order
+
+if TYPE_CHECKING:
+    from fix_loaders import Start
+    from penstock.proof.faults import Fault
+    from penstock.proof.verifying import Verified
+    from whole_loads import Loader
+
+
+def verify(loader: Loader, share: float = 1.0) -> Verified:
+    verified = verify_pipeline(
+        loader.settings,
+        loader.pipeline,
+        "tester",
+        share,
+        lambda settings, verification: run_reread(settings, verification, lambda: loader.spark.sparkContext),
+    )
+    assert verified is not None
+    return verified
+
+
+def tell(faults: tuple[Fault, ...]) -> list[tuple[str, int, int, int]]:
+    return [
+        (fault.kind, fault.range.partition, fault.range.from_offset, fault.range.until_offset)
+        for fault in faults
+        if fault.range
+    ]
+
+
+def tamper(loader: Loader, statement: str) -> None:
+    """Change something behind Penstock's back."""
+    with psycopg.connect(loader.db) as connection:
+        assert connection.execute(statement.encode()).rowcount > 0
+
+
+def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_since(start: Start) -> None:
+    account, loader = start(2, key="text")
+    account.send_orders(60)
+    account.transact([order(number) for number in range(10)], commit=False)
+    account.send([b"no JSON", None, b"{}"])
+    loader.load()
+    account.send_orders(40)
+    second = loader.load()
+    loader.backfill(ByOffsets((Span(0, 5, 25),)), replace=True, per_load=10)
+    account.send_orders(10)
+    third = loader.load()
+    roll_back(loader.db, third, "ann", "a try")
+    undo_rollback(loader.db, third, "ann", "not so")
+    roll_back(loader.db, second, "ann", "another")
+    loader.backfill(AllGaps())
+
+    verified = verify(loader)
+
+    assert verified.faults == ()
+    assert verified.rows == len(loader.rows())
+    assert verified.chunks == verified.chunks_held == verified.chunks_reread > 4
+    assert loader.query("select actor, share, rows, faults from penstock.verifications") == [
+        ("tester", 1.0, verified.rows, 0)
+    ]
+    assert loader.query("select count(*) from penstock.reread") == [(0,)]
+
+
+def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets(start: Start) -> None:
+    account, loader = start(2)
+    account.send_orders(300, partition=0)
+    account.send_orders(300, partition=1, first=300)
+    account.transact([order(7)], commit=False, partition=1)
+    loader.load()
+    tamper(loader, "update analytics.orders set id = id + 1 where _partition = 0 and _offset = 17")
+    tamper(loader, "delete from analytics.orders where _partition = 0 and _offset = 230")
+    tamper(
+        loader,
+        "insert into analytics.orders select id, note, _load_id, _partition, 300, _timestamp from analytics.orders"
+        " where _partition = 1 and _offset = 3",
+    )
+
+    verified = verify(loader, share=0)
+
+    assert tell(verified.faults) == [
+        ("rows_changed", 0, 17, 18),
+        ("rows_missing", 0, 230, 231),
+        ("rows_too_many", 1, 300, 301),
+    ]
+    assert loader.query("select kind, partition, from_offset from penstock.faults order by from_offset") == [
+        ("rows_changed", 0, 17), ("rows_missing", 0, 230), ("rows_too_many", 1, 300),
+    ]  # fmt: skip
+
+    loader.backfill(ByOffsets((Span(0, 17, 18), Span(0, 230, 231), Span(1, 300, 301))), replace=True)
+    assert verify(loader).faults == (), "a replay of the faulty offsets mends them"
+
+
+def test_two_values_that_changed_places_are_found(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(50)
+    loader.load()
+    tamper(
+        loader,
+        "update analytics.orders t set id = o.id, note = o.note from analytics.orders o"
+        " where (t._offset = 3 and o._offset = 4) or (t._offset = 4 and o._offset = 3)",
+    )
+    assert tell(verify(loader, share=0).faults) == [("rows_changed", 0, 3, 4), ("rows_changed", 0, 4, 5)]
+
+
+def test_tampering_is_found_after_retention_too_and_located_to_its_range(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(100)
+    loader.load()
+    account.send_orders(100, first=100)
+    loader.load()
+    account.delete_before(150)
+    tamper(loader, "update analytics.orders set note = 'x' where _offset in (20, 120, 180)")
+
+    verified = verify(loader)
+
+    assert tell(verified.faults) == [("rows_changed", 0, 0, 100), ("rows_changed", 0, 180, 181)]
+    assert (verified.chunks, verified.chunks_held) == (2, 0), "a chunk is read again only if it is still there whole"
+
+
+def test_records_in_the_log_that_are_not_those_that_were_loaded_are_found_by_the_other_reader(start: Start) -> None:
+    account, loader = start(2)
+    account.send_orders(40, partition=0)
+    account.send_orders(40, partition=1)
+    loader.load()
+    # The log cannot be changed from outside; what was taken of it can: the two must agree, so either shows.
+    tamper(loader, "update penstock.stage_task set log_hash = log_hash + 1 where partition = 1")
+
+    [fault] = verify(loader).faults
+
+    assert tell((fault,)) == [("log_changed", 1, 0, 40)]
+    assert "the two readers do not agree" in fault.told
+
+
+def test_what_spark_loaded_the_native_reader_reads_again(start: Start) -> None:
+    account, loader = start(reader="spark")
+    account.send_orders(30)
+    account.transact([order(number) for number in range(5)], commit=True)
+    loader.load()
+
+    def never(*_: object) -> None:
+        raise AssertionError("Spark has loaded it, so Spark proves nothing")
+
+    verified = verify_pipeline(loader.settings, loader.pipeline, "tester", 1.0, never)
+    assert verified is not None
+    assert (verified.faults, verified.chunks_reread) == ((), 1)
+    tamper(loader, "update penstock.stage_task set log_hash = log_hash + 1")
+    verified = verify_pipeline(loader.settings, loader.pipeline, "tester", 1.0, never)
+    assert verified is not None
+    assert [fault.kind for fault in verified.faults] == ["log_changed"]
+
+
+def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(30)
+    load = loader.load()
+    tamper(loader, "update penstock.position set position = position + 5")
+    tamper(loader, "update penstock.coverage set offsets = int8range(0, 29), rows = 29")
+
+    faults = verify(loader, share=0).faults
+
+    assert ("ledger", 0, 29, 35) not in tell(faults), "offsets that nothing covers below the position are gaps"
+    assert {fault.kind for fault in faults} == {"rows_too_many"}
+    tamper(loader, "update penstock.load set state = 'superseded'")
+    tamper(loader, "update penstock.position set position = 20")
+    told = " ".join(str(fault) for fault in verify(loader, share=0).faults)
+    assert "beyond the position 20" in told
+    assert "the load is superseded, and covers partition 0 offsets [0,29)" in told
+    assert load
+
+
+def test_rows_of_a_load_that_was_never_published_are_found(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(10)
+    load = loader.load()
+    with connect(loader.db) as connection:
+        bounds = f"from ({load + 5}) to ({load + 6})"
+        connection.execute(f"create table analytics.stray partition of analytics.orders for values {bounds}".encode())
+    tamper(
+        loader,
+        f"insert into analytics.orders select id, note, {load + 5}, _partition, _offset, _timestamp"
+        " from analytics.orders where _offset < 3",
+    )
+    [fault] = verify(loader, share=0).faults
+    assert (fault.kind, fault.told) == ("rows_too_many", f"3 rows name load {load + 5}, which covers nothing.")
+
+
+def test_a_quarantined_record_that_is_gone_is_found(start: Start) -> None:
+    account, loader = start()
+    account.send([b"no JSON", order(1), b"nor this"])
+    loader.load()
+    tamper(loader, 'delete from penstock.quarantine where "offset" = 2')
+    assert tell(verify(loader, share=0).faults) == [("quarantine", 0, 2, 3)]
+
+
+COLUMNS = {
+    "smallint": ("1", "2"), "integer": ("1", "2"), "bigint": ("1", "2"), "real": ("1.5", "1.25"),
+    "double precision": ("1.5", "1.25"), "numeric(12,2)": ("1.50", "1.51"), "text": ("a", "b"),
+    "varchar(9)": ("a", "b"), "char(9)": ("a", "b"), "boolean": ("true", "false"), "bytea": ("a", "b"),
+    "date": ("2026-01-31", "2026-02-01"), "time": ("10:00", "10:01"), "timestamp": ("2026-01-31", "2026-02-01"),
+    "timestamptz": ("2026-01-31", "2026-02-01"),
+    "uuid": ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"),
+    "json": ('{"a": 1}', '{"a":1}'), "jsonb": ('{"a": 1}', '{"a": 2}'),
+}  # fmt: skip
+
+
+def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_apart(db: str) -> None:
+    types = {f"c{place}": type_ for place, type_ in enumerate(COLUMNS)}
+    pipeline = declare("topic", columns={name: {"type": type_, "path": f"$.{name}"} for name, type_ in types.items()})
+    with connect(db) as connection:
+        described = ", ".join(f"{name} {type_}" for name, type_ in types.items())
+        connection.execute(f"create table t (_offset bigint, _timestamp timestamptz, {described})".encode())
+        hashed = sql.SQL("select {} from t").format(hash_row(pipeline))
+
+        def fingerprint(**changed: str | None) -> int:
+            values = {f"c{place}": one for place, (one, _) in enumerate(COLUMNS.values())} | changed
+            connection.execute("truncate t")
+            row = ", ".join("null" if value is None else f"'{value}'" for value in values.values())
+            connection.execute(f"insert into t values (7, now(), {row})".encode())
+            found = connection.execute(hashed).fetchone()
+            assert found
+            return int(found[0])
+
+        same = fingerprint()
+        assert fingerprint() == same
+        for place, (_, other) in enumerate(COLUMNS.values()):
+            name = f"c{place}"
+            assert len({same, fingerprint(**{name: other}), fingerprint(**{name: None})}) == 3, types[name]
