@@ -137,7 +137,7 @@ class Decoder:
         """Read every value at once; if any of them refuses, one by one, so that each tells its own reason."""
         try:
             if max(map(len, batch.values), default=0) <= MAX_VALUE:  # type: ignore[arg-type]
-                return [[read(value) for value in batch.values] for read in self.readers], {}
+                return [list(map(read, batch.values)) for read in self.readers], {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
             pass
         found: list[list[Any]] = []

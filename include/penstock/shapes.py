@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.decoding import Field
 
@@ -92,8 +92,15 @@ def _collect(node: Node, records: Sequence[Any], found: dict[int, list[Any]]) ->
     if node.column is not None:
         found[node.column] = list(records)
         return
-    absent = None in records
+    for child, values in zip(node.children.values(), _take_apart(node, records), strict=True):
+        _collect(child, values, found)
+
+
+def _take_apart(node: Node, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The values of each member, in the order of the members."""
+    if records and None not in records:
+        yield from zip(*map(msgspec.structs.astuple, records), strict=True)
+        return
     for place, child in enumerate(node.children.values()):
         get, missing = attrgetter(f"m{place}"), _missing(child)
-        values = [missing if record is None else get(record) for record in records] if absent else map(get, records)
-        _collect(child, list(values), found)
+        yield [missing if record is None else get(record) for record in records]

@@ -43,9 +43,10 @@ where p.name = %(pipeline)s and l.state = 'published'
 union all
 select l.load_id, l.generation_id, 'its rows, quarantined records and holes are not those of its ranges.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
+cross join lateral (select sum(r.rows) as rows, sum(r.quarantined) as quarantined, sum(r.holes) as holes
+                    from penstock.load_range r where r.load_id = l.load_id) s
 where p.name = %(pipeline)s and l.state = 'published'
-  and (l.rows, l.quarantined, l.holes) is distinct from
-      (select sum(r.rows), sum(r.quarantined), sum(r.holes) from penstock.load_range r where r.load_id = l.load_id)
+  and (l.rows, l.quarantined, l.holes) is distinct from (s.rows, s.quarantined, s.holes)
 order by 1
 
 -- name: find_covering_loads
