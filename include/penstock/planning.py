@@ -12,6 +12,7 @@ from penstock import ledger
 from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError
 from penstock.fitting import ask_until_settled, describe_faults, find_rewritten
 from penstock.holds import begin_hold, end_hold
+from penstock.holes.held_back import describe_held_back
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
@@ -73,7 +74,9 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
     recorded = "".join(f" Recorded, and passed over: {loss}." for loss in losses)
     if not plan.ranges:
-        return Planned(None, f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}", ended_hold)
+        held_back = describe_held_back(kafka, log, pipeline.isolation)
+        told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{held_back}"
+        return Planned(None, told, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
     load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:

@@ -126,7 +126,7 @@ def test_one_copy_is_wrong_and_unlimited_retention_is_ok_on_the_embedded_broker(
     assert {setting for setting, (level, _) in told.items() if level == "ok"} == {
         "in-sync replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes",
         "message.timestamp.type", "auto.create.topics.enable", "topic id", "positions", "partitions", "headroom",
-        "isolation", "enable.auto.commit",
+        "isolation", "enable.auto.commit", "open transactions",
     }  # fmt: skip
     assert told["retention.ms"] == ("ok", "no limit")
     assert told["acks"] == ("warning", None)
@@ -281,6 +281,22 @@ def test_a_size_limit_tells_the_rate_at_which_the_log_grows(
     assert "kafka-log-dirs.sh" in found["change"]
     assert (measured["state"], measured["hours"]) == ("unknown", None)
     assert "cannot be known here" in measured["told"]
+
+
+def test_an_open_transaction_is_told_with_its_producer_and_is_no_fault_while_it_is_young(
+    doctor: Doctor, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    write_declaration(doctor.folder, account.topic)
+    assert doctor.find("open transactions")["found"] == "none"
+    account.leave_open(account.begin("stuck"), [order(1)])
+    account.send_orders(3)
+
+    finding = doctor.find("open transactions")
+
+    assert finding["level"] == "ok"
+    assert "an open transaction holds back 4 offsets of partition 0 from offset 0 on" in finding["found"]
+    assert f"transactional id {account.topic}-stuck" in finding["found"]
 
 
 def test_added_partitions_are_said_and_a_topic_created_again_is_wrong(

@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 
 from fix_kafka import MakeTopic
 from loading_process import query
+from penstock.holes.examining import name_holes
 from penstock.kafka import Isolation, PartitionLog, read_log
 from penstock.ranges import Range
 from penstock.stack.broker import Broker
@@ -53,6 +54,8 @@ def test_exactly_the_committed_records_are_loaded_and_those_in_flight_after_thei
     assert second is not None
     assert (second.ranges, second.rows, second.holes) == ((Range(0, 21, 27),), 5, 1)
     assert find_faults(db, account) == []
+    named = name_holes(db, loader.settings.kafka, loader.pipeline)
+    assert (named.counts["aborted"], named.counts["marker"], named.unexplained) == (5, 3, ())
 
 
 def test_a_transaction_in_flight_that_is_aborted_is_never_loaded_and_a_plain_consumer_has_used_it_by_then(

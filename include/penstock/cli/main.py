@@ -20,6 +20,7 @@ from penstock.cli.entry import (
     read_environment,
     whoami,
 )
+from penstock.cli.holes import holes
 from penstock.cli.loss import accept_loss, adopt
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
@@ -39,6 +40,7 @@ app.command()(rollback)
 app.command("accept-loss")(accept_loss)
 app.command()(adopt)
 app.command()(verify)
+app.command()(holes)
 
 
 @app.command()

@@ -31,5 +31,11 @@ class Commands:
         """Show the size of every partition."""
         return self._write("kafka-log-dirs.sh", f"--describe --topic-list {self.topic}")
 
+    def abort_transaction(self, partition: int, first_offset: int) -> str:
+        """Abort the open transaction that begins at an offset."""
+        return self._write(
+            "kafka-transactions.sh", f"abort --topic {self.topic} --partition {partition} --start-offset {first_offset}"
+        )
+
     def _write(self, program: str, arguments: str) -> str:
         return f"{program} --bootstrap-server {shlex.quote(self.bootstrap)} {arguments}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.doctor import judging
@@ -11,13 +12,16 @@ from penstock.doctor.copies import judge_copies, judge_elections
 from penstock.doctor.headroom import judge_headroom
 from penstock.doctor.reading import read_cluster, read_topics
 from penstock.doctor.retention import find_need, judge_cleanup, judge_clock, judge_size, judge_time, read_retention
+from penstock.doctor.transactions import judge_transactions
 from penstock.doctor.unloaded import read_growth, read_headroom
+from penstock.holes.open_transactions import find_open_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.doctor.facts import Cluster, Finding, Known, Topic
     from penstock.doctor.headroom import Headroom
+    from penstock.holes.open_transactions import OpenTransaction
     from penstock.pipeline import Pipeline
 
 
@@ -36,10 +40,21 @@ def examine_pipelines(
     """Examine pipelines that share one Kafka connection."""
     cluster = read_cluster(kafka)
     topics = read_topics(kafka, pipelines)
-    return [_examine(kafka, cluster, pipeline, topics[pipeline.name], known[pipeline.name]) for pipeline in pipelines]
+    # To those who read uncommitted records, open transactions are no hindrance.
+    held = find_open_transactions(kafka, [each.topic for each in pipelines if each.isolation == "read_committed"])
+    return [
+        _examine(kafka, cluster, pipeline, topics[pipeline.name], known[pipeline.name], held) for pipeline in pipelines
+    ]
 
 
-def _examine(kafka: Mapping[str, str], cluster: Cluster, pipeline: Pipeline, topic: Topic, known: Known) -> Diagnosis:
+def _examine(
+    kafka: Mapping[str, str],
+    cluster: Cluster,
+    pipeline: Pipeline,
+    topic: Topic,
+    known: Known,
+    held: Sequence[OpenTransaction],
+) -> Diagnosis:
     commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
     need, retention = find_need(pipeline.schedule), read_retention(topic.config)
     identity = judging.judge_topic_id(pipeline, topic, known)
@@ -51,6 +66,7 @@ def _examine(kafka: Mapping[str, str], cluster: Cluster, pipeline: Pipeline, top
         judge_size(retention, need, read_growth(kafka, pipeline, topic.log, retention), commands),
         judge_clock(topic.config, retention, commands),
         judging.judge_creation(cluster),
+        judge_transactions(_choose(held, pipeline), datetime.now(UTC), commands),
         identity,
     ]
     headroom: tuple[Headroom, ...] = ()
@@ -60,3 +76,7 @@ def _examine(kafka: Mapping[str, str], cluster: Cluster, pipeline: Pipeline, top
         findings.append(judge_headroom(headroom, need, commands))
     findings += judging.judge_isolation(pipeline), *judging.list_own_settings(), *judging.list_producers_settings()
     return Diagnosis(pipeline.name, tuple(findings), headroom)
+
+
+def _choose(held: Sequence[OpenTransaction], pipeline: Pipeline) -> list[OpenTransaction]:
+    return [each for each in held if each.topic == pipeline.topic and pipeline.isolation == "read_committed"]

@@ -1,0 +1,56 @@
+"""Whether an open transaction holds records back: pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from penstock.doctor.facts import compare
+from penstock.doctor.intervals import MINUTE, write_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from penstock.doctor.commands import Commands
+    from penstock.doctor.facts import Finding
+    from penstock.holes.open_transactions import OpenTransaction
+
+# Kafka's own limit, transaction.max.timeout.ms: what is open for longer nobody may have wanted.
+LONGEST = 15 * MINUTE
+
+
+def judge_transactions(found: Sequence[OpenTransaction], now: datetime, commands: Commands) -> Finding:
+    """What stands behind an open transaction cannot be loaded, and may be deleted before it ends."""
+    late = [each for each in found if each.began_at is not None and now - each.began_at > LONGEST]
+    undated = [each for each in found if each.began_at is None]
+    unknown = dict.fromkeys(why for each in (*late, *undated) for why in each.unknown)
+    return compare(
+        "topic",
+        "open transactions",
+        "; ".join(describe_transaction(each, now) for each in (*late, *undated) or found) or "none",
+        f"none for longer than {write_duration(LONGEST)}",
+        fits=not late and not undated,
+        otherwise="wrong" if late else "warning",
+        told="what stands behind it is not loaded until it ends, and retention may delete it first"
+        + "".join(f"; not known: {each}" for each in unknown),
+        change="end it at its producer, or have Kafka abort it: "
+        + " and ".join(commands.abort_transaction(each.partition, each.first_offset) for each in (late or undated)[:5]),
+    )
+
+
+def describe_transaction(found: OpenTransaction, now: datetime) -> str:
+    """Say how much a transaction holds back, for how long, and whose it is."""
+    return (
+        f"an open transaction holds back {found.held_back} offsets of partition {found.partition} from offset "
+        f"{found.first_offset} on, {_describe_age(found.began_at, now)}; "
+        f"producer id {'not known' if found.producer_id is None else found.producer_id}, "
+        f"transactional id {found.transactional_id or 'not known'}"
+    )
+
+
+def _describe_age(began_at: datetime | None, now: datetime) -> str:
+    if began_at is None:
+        return "since when is not known"
+    # The clocks of the brokers and ours need not agree.
+    return f"for {write_duration(max(now - began_at, timedelta()))}"

@@ -1,0 +1,80 @@
+-- name: find_newest_generation
+-- The topic whose holes can be asked for: those of earlier ones lie in another log.
+select p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id
+from penstock.pipeline p join penstock.generation g using (pipeline_id)
+where p.name = %(pipeline)s order by g.generation_id desc limit 1
+
+-- name: find_unnamed
+-- What is covered, has more holes than are named, and was not looked at.
+select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset
+from penstock.coverage c
+cross join lateral (
+    select coalesce(sum(aborted + marker + compacted + unexplained + gone), 0) as holes,
+           coalesce(range_agg(n.offsets), '{}') as offsets
+    from penstock.naming n
+    where n.load_id = c.load_id and n.partition = c.partition and n.offsets <@ c.offsets) named
+cross join lateral unnest(int8multirange(c.offsets) - named.offsets) as piece
+where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and c.holes > named.holes
+order by c.partition, from_offset
+
+-- name: find_unexplained
+-- Stretches with unexplained holes that are covered still: they are looked at again, for they may have been mended.
+select n.load_id, n.partition, lower(n.offsets) as from_offset, upper(n.offsets) as until_offset
+from penstock.naming n
+join penstock.coverage c on c.load_id = n.load_id and c.partition = n.partition and n.offsets <@ c.offsets
+where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and n.unexplained > 0
+order by n.partition, from_offset
+
+-- name: find_holes
+-- The holes of a window of a load, each with its neighbours as one: what lies between rows of {target} and quarantined
+-- records, which both are found by their keys.
+select before + 1 as from_offset, held as until_offset
+from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as before
+      from (select _offset as held from {target}
+            where _load_id = %(load_id)s and _partition = %(partition)s
+              and _offset >= %(from_offset)s and _offset < %(until_offset)s
+            union all
+            select q."offset" from penstock.quarantine q join penstock.load l using (load_id, attempt)
+            where q.load_id = %(load_id)s and q.partition = %(partition)s
+              and q."offset" >= %(from_offset)s and q."offset" < %(until_offset)s
+            union all
+            select %(until_offset)s) as all_held) as neighbours
+where held - before > 1 order by held
+
+-- name: forget_naming
+-- What was named of these offsets before.
+delete from penstock.naming
+where load_id = %(load_id)s and partition = %(partition)s and offsets && int8range(%(from_offset)s, %(until_offset)s)
+
+-- name: forget_unexplained
+-- What was unexplained of these offsets before and is not any more; the rest keeps its date.
+delete from penstock.unexplained u
+where u.load_id = %(load_id)s and u.partition = %(partition)s
+  and u.offsets && int8range(%(from_offset)s, %(until_offset)s)
+  and not (u.offsets = any (%(still)s::int8range[]))
+
+-- name: record_naming
+-- All holes of a stretch by kind, if the load covers it still.
+insert into penstock.naming (load_id, partition, offsets, aborted, marker, compacted, unexplained, gone)
+select %(load_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s),
+       %(aborted)s, %(marker)s, %(compacted)s, %(unexplained)s, %(gone)s
+where exists (select from penstock.coverage c
+              where c.load_id = %(load_id)s and c.partition = %(partition)s
+                and c.offsets @> int8range(%(from_offset)s, %(until_offset)s))
+on conflict do nothing
+
+-- name: record_unexplained
+-- A hole that nothing explains.
+insert into penstock.unexplained (load_id, partition, offsets, why)
+values (%(load_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), %(why)s)
+on conflict do nothing
+
+-- name: read_unexplained
+-- All that nothing explains in the generation that is loaded.
+select load_id, partition, from_offset, until_offset, why from penstock.unexplained_holes
+where pipeline = %(pipeline)s and generation = %(generation_id)s order by partition, from_offset
+
+-- name: count_holes
+-- The holes of a generation, by load, partition and kind.
+select load_id as load, partition, from_offset as "from", until_offset as until, kind, holes from penstock.holes
+where pipeline = %(pipeline)s and generation = %(generation_id)s order by load_id, partition, from_offset, kind

@@ -1,0 +1,559 @@
+"""Holes named by the second reader, on a real broker and a real ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import kafka as kafka_python
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from typer.testing import CliRunner
+
+from declaring import declare, write_declaration
+from fix_kafka import MakeTopic, create_topic
+from fix_loads import fill_attempt, record_tasks
+from loading_process import await_true, query
+from penstock import ledger
+from penstock.adoption import adopt
+from penstock.backfill.asking import Asked, ByOffsets, Span
+from penstock.backfill.planning import plan_backfill
+from penstock.cli.main import app
+from penstock.errors import IdentityError, KafkaError
+from penstock.holes import finding, second_reader
+from penstock.holes.examining import HoleRange, HolesNamed, name_holes
+from penstock.holes.naming import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
+from penstock.holes.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
+from penstock.holes.second_reader import SecondReader
+from penstock.holes.spans import Span as HoleSpan
+from penstock.kafka import read_log
+from penstock.ledger import Load, connect
+from penstock.planning import plan_load
+from penstock.publish import publish_load
+from penstock.stack import ports
+from penstock.stack.broker import Broker
+from penstock.target import create_attempt_table, ensure_target, key_attempt_table
+from plain_consumer import open_consumer, read_to_end
+from producing import Account, order
+
+# Nothing is compacted until `compact` asks for it.
+COMPACTED = {
+    "cleanup_policy": "compact", "min_compaction_lag_ms": "86400000", "segment_ms": "50",
+    "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": "0",
+}  # fmt: skip
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # of the partition of this number
+
+
+@dataclass(slots=True)
+class Log:
+    """A topic with what was sent to it, and a pipeline that loads from it without Spark."""
+
+    db: str
+    account: Account
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.account.bootstrap}
+
+    def load(self, rows: set[tuple[int, int]] | None = None, **changes: Any) -> int:
+        """Publish what is new, with a row for each visible record."""
+        pipeline = declare(self.account.topic, **changes)
+        load = plan_load(self.db, self.settings, pipeline, f"run {len(self.loads())}").load
+        assert load is not None, "nothing is new"
+        self.finish(load, self.account.visible() if rows is None else rows)
+        return load.load_id
+
+    def replace(self, *spans: Span, rows: set[tuple[int, int]] | None = None) -> int:
+        """Load offsets again that are there."""
+        asked = Asked(ByOffsets(spans), "tester", replace=True)
+        pipeline = declare(self.account.topic)
+        planned = plan_backfill(self.db, self.settings, pipeline, asked, f"backfill {len(self.loads())}")
+        (load_id,) = planned.load_ids
+        with connect(self.db) as connection:
+            load = ledger.read_load(connection, load_id)
+        self.finish(load, self.account.visible() if rows is None else rows)
+        return load_id
+
+    def finish(self, load: Load, rows: set[tuple[int, int]], quarantined: Collection[tuple[int, int]] = ()) -> None:
+        """Stage, validate and publish without Spark: these rows, as far as they are in the plan."""
+        holes = [
+            (range_.partition, offset)
+            for range_ in load.ranges
+            for offset in range(range_.from_offset, range_.until_offset)
+            if (range_.partition, offset) not in rows
+        ]
+        with connect(self.db) as connection:
+            ensure_target(connection, load.declaration)
+            attempt = ledger.begin_attempt(connection, load)
+            create_attempt_table(connection, load, attempt)
+            fill_attempt(connection, load, attempt, holes, quarantined)
+            record_tasks(connection, load, attempt, holes, quarantined, 50)
+            key_attempt_table(connection, load, attempt)
+            ledger.finish_staging(connection, load, attempt)
+            ledger.pass_checks(connection, ledger.read_load(connection, load.load_id))
+        publish_load(self.db, self.settings, load.load_id)
+
+    def loads(self) -> list[Any]:
+        return query(self.db, "select load_id from penstock.loads")
+
+    def name(self) -> HolesNamed:
+        return name_holes(self.db, self.settings, declare(self.account.topic))
+
+    def told(self) -> list[Any]:
+        """Load, kind and number of holes, as the ledger shows them."""
+        return query(
+            self.db, "select load_id, kind, holes from penstock.holes order by load_id, partition, from_offset, kind"
+        )
+
+
+@pytest.fixture
+def log(db: str, kafka: Broker, make_topic: MakeTopic) -> Log:
+    return Log(db, Account(kafka.bootstrap, make_topic()))
+
+
+def counts(**found: int) -> dict[Kind, int]:
+    return {kind: found.get(kind, 0) for kind in KINDS}
+
+
+def test_markers_and_aborted_records_are_told_apart_over_several_loads(log: Log) -> None:
+    log.account.transact(map(order, range(10)), commit=True, name="a")  # [0, 10), marker 10
+    log.account.transact(map(order, range(5)), commit=False, name="b")  # [11, 16), marker 16
+    in_flight = log.account.begin("c")
+    log.account.leave_open(in_flight, map(order, range(3)))  # [17, 20)
+    log.account.send_orders(2)  # [20, 22), behind the open one
+    first = log.load()
+    assert log.name().counts == counts(aborted=5, marker=2)
+
+    log.account.transact(map(order, range(4)), commit=False, name="b")  # [22, 26), marker 26
+    in_flight.abort_transaction(30)  # marker 27
+    log.account.settle("aborted")
+    second = log.load()
+    named = log.name()
+
+    assert named.counts == counts(aborted=7, marker=2)
+    assert (named.unexplained, named.gone, named.beyond) == ((), (), ())
+    assert log.told() == [(first, "aborted", 5), (first, "marker", 2), (second, "aborted", 7), (second, "marker", 2)]
+    assert log.name() == HolesNamed("orders"), "named once"
+
+
+def test_a_transaction_longer_than_a_load_is_told_by_each_load_that_holds_a_part_of_it(log: Log) -> None:
+    log.account.transact(map(order, range(25)), commit=False, name="a")  # [0, 25), marker 25
+    log.account.transact(map(order, range(24)), commit=True, name="a")  # [26, 50), marker 50
+    loads = [log.load(max_records_per_partition=10) for _ in range(6)]
+
+    assert log.name().counts == counts(aborted=25, marker=2)
+    assert log.told() == [
+        (loads[0], "aborted", 10),
+        (loads[1], "aborted", 10),
+        (loads[2], "aborted", 5),
+        (loads[2], "marker", 1),
+        (loads[5], "marker", 1),
+    ]
+
+
+def test_to_who_reads_uncommitted_records_an_aborted_one_is_a_record(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=False)  # [0, 5), marker 5
+    sent = {(each.partition, each.offset) for each in log.account.sent}
+    load = log.load(sent - {(0, 3)}, isolation="read_uncommitted")
+    named = log.name()
+
+    assert named.counts == counts(unexplained=1, marker=1)
+    assert named.unexplained == (HoleRange(load, 0, 3, 4, HOLDS_A_RECORD),)
+
+
+def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record_it_took_is_no_hole(
+    log: Log, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    partitions = range(len(CODECS))
+    log.account.topic = make_topic(len(CODECS), **COMPACTED)
+    for partition in partitions:
+        send_keys(log, partition, "abcdefghij")  # [0, 10)
+        transact_keys(log, partition, "xyz", "q")  # [10, 13), marker 13, 14, marker 15
+    await_true(lambda: read_ends(log) == [16] * len(CODECS), "all markers are written")
+    for partition in partitions:
+        send_keys(log, partition, "acegibd")  # [16, 23)
+    log.load({(partition, offset) for partition in partitions for offset in (*range(10), 14, *range(16, 23))})
+    assert log.name().counts == counts(aborted=15, marker=10)
+
+    compact(log, kafka)
+    assert log.name() == HolesNamed("orders"), "what was loaded before is a row, and no hole"
+    again = log.replace(*(Span(partition, 0, 23) for partition in partitions), rows=read_visible(log))
+    named = log.name()
+
+    assert named.unexplained == ()
+    assert named.counts["marker"] + named.counts["compacted"] == 5 * 12  # f, h, j, q and the second seven are left
+    assert named.counts["compacted"] > 5 * 10, "no marker was taken"
+    assert {load for load, _, _ in log.told()} == {again}
+
+    alter(log, ResourceType.TOPIC, log.account.topic, "cleanup.policy", "delete")
+    with SecondReader(log.settings) as reader:
+        await_true(lambda: reader.is_compacted(log.account.topic) is False, "the topic is not compacted any more")
+    late = log.replace(Span(0, 0, 14), rows=read_visible(log))
+    named = log.name()
+    assert named.counts["compacted"] == 7, "batches that lost records are proof enough"
+    assert [(each.load_id, each.from_offset, each.why) for each in named.unexplained] == [(late, 10, NO_BATCH)]
+
+
+def test_a_record_that_a_load_has_missed_is_unexplained_until_a_replay_brings_it(log: Log) -> None:
+    log.account.transact(map(order, range(10)), commit=True)
+    missing = log.load(log.account.visible() - {(0, 3), (0, 4), (0, 7)})
+    found = (
+        HoleRange(missing, 0, 3, 5, HOLDS_A_RECORD),
+        HoleRange(missing, 0, 7, 8, HOLDS_A_RECORD),
+    )
+
+    assert log.name() == HolesNamed("orders", counts(unexplained=3, marker=1), found)
+    assert log.name().unexplained == found, "an alarm stays until it is mended"
+
+    again = log.replace(Span(0, 3, 8))
+    assert log.name().unexplained == ()
+    assert log.told() == [(missing, "marker", 1)]
+    assert query(log.db, "select load_id, holes from penstock.covered order by 1, 2") == [
+        (missing, 0), (missing, 1), (again, 0)
+    ]  # fmt: skip
+
+
+def test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_it_is_back(log: Log) -> None:
+    log.account.send_orders(5)
+    load = log.load()
+    assert log.name() == HolesNamed("orders")
+    with connect(log.db) as connection:
+        connection.execute("create table kept as select * from analytics.orders where _offset = 2")
+        connection.execute("delete from analytics.orders where _offset = 2")
+        connection.execute("update penstock.coverage set rows = rows - 1, holes = holes + 1")
+
+    named = log.name()
+    assert named.unexplained == (HoleRange(load, 0, 2, 3, HOLDS_A_RECORD),)
+    assert str(named.unexplained[0]) == f"load {load} partition 0 offsets [2, 3): the log holds a record there"
+    (since,) = query(log.db, "select found_at from penstock.unexplained_holes")
+    assert log.name().unexplained == named.unexplained
+    assert query(log.db, "select found_at from penstock.unexplained_holes") == [since], "it keeps its date"
+
+    with connect(log.db) as connection:
+        connection.execute("insert into analytics.orders select * from kept")
+        connection.execute("update penstock.coverage set rows = rows + 1, holes = holes - 1")
+    assert log.name() == HolesNamed("orders")
+    assert log.told() == []
+
+
+def test_holes_below_the_log_start_are_gone_and_an_alarm_about_them_stays(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)  # [0, 5), marker 5
+    alarming = log.load(log.account.visible() - {(0, 1)})
+    alarm = log.name().unexplained
+    log.account.transact(map(order, range(5)), commit=False)  # [6, 11), marker 11
+    late = log.load()
+    delete_until(log, 9)
+    named = log.name()
+
+    assert named.counts == counts(gone=3, aborted=2, marker=1)
+    assert named.gone == (HoleRange(late, 0, 6, 12),)
+    assert named.unexplained == alarm == (HoleRange(alarming, 0, 1, 2, HOLDS_A_RECORD),)
+
+
+def test_a_load_replaced_in_part_keeps_what_was_named_outside_and_is_named_again_inside(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "WINDOW", 4)
+    for _ in range(5):
+        log.account.transact([order(1)], commit=True)  # a marker at each odd offset
+    first = log.load()
+    assert log.name().counts == counts(marker=5)
+    named = query(log.db, "select offsets::text from penstock.naming order by offsets")
+    assert named == [("[0,4)",), ("[4,8)",), ("[8,10)",)]
+
+    delete_until(log, 4)
+    second = log.replace(Span(0, 6, 7))
+    assert ("unnamed", 1) in [told[1:] for told in log.told()]
+    assert log.name().counts == counts(marker=2)  # 5 and 7, whose stretch was cut
+    assert log.told() == [(first, "marker", 3), (first, "marker", 2)]
+    assert second not in [told[0] for told in log.told()]
+
+
+def test_quarantined_records_are_no_holes(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    load = plan_load(log.db, log.settings, declare(log.account.topic), "run").load
+    assert load
+    log.finish(load, log.account.visible(), quarantined={(0, 2)})
+
+    assert log.name().counts == counts(marker=1)
+
+
+def test_the_holes_of_a_topic_that_was_created_again_stay_as_they_were_named(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    log.load()
+    log.name()
+    told = log.told()
+    log.account.transact(map(order, range(5)), commit=True)
+    log.load()
+    create_again(log)
+
+    with pytest.raises(IdentityError, match="deleted and created again"):
+        log.name()
+    assert log.told()[: len(told)] == told
+
+    adopt(log.db, log.settings, declare(log.account.topic), None, "ann", "new")
+    assert log.name() == HolesNamed("orders")
+    assert [kind for _, kind, _ in log.told()] == ["marker", "unnamed"]
+
+
+def test_a_topic_created_again_while_it_is_read_is_not_taken_for_the_one_asked_for(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_reader, "ANSWER_SECONDS", 1)
+    log.account.send_orders(1)
+    known = read_log(log.settings, log.account.topic, "read_committed")
+    with SecondReader(log.settings) as reader:
+        assert reader.look(known, 0, 0, "read_committed") == [HoleSpan(0, 1, "record")]
+        create_again(log)
+        with pytest.raises(KafkaError, match="UnknownTopicId"):
+            reader.look(known, 0, 0, "read_committed")
+
+
+def test_the_command_tells_kinds_by_load_and_partition_and_fails_for_what_is_unexplained(
+    log: Log, tmp_path: Path
+) -> None:
+    write_declaration(tmp_path, log.account.topic)
+    log.account.transact(map(order, range(5)), commit=True)
+    load = log.load()
+    environment = {
+        "PENSTOCK_DB": log.db, "PENSTOCK_KAFKA": log.account.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)
+    }  # fmt: skip
+
+    done = CliRunner().invoke(app, ["holes", "orders", "--json"], env=environment)
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {
+        "pipeline": "orders", "ok": True, "named": counts(marker=1), "unexplained": [], "gone": [], "beyond": [],
+        "holes": [{"load": load, "partition": 0, "from": 0, "until": 6, "kind": "marker", "holes": 1}],
+    })  # fmt: skip
+
+    log.account.send_orders(2)
+    missing = log.load(set())
+    done = CliRunner().invoke(app, ["holes", "orders"], env=environment)
+    assert done.exit_code == 1
+    assert done.stdout.split()[6:] == [
+        str(load),
+        *["0", "0", "6", "marker", "1"],
+        str(missing),
+        *["0", "6", "8", "unexplained", "2"],
+    ]
+    assert f"load {missing} partition 0 offsets [6, 8): the log holds a record there" in done.stderr
+
+
+def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log: Log) -> None:
+    log.account.send_orders(3)
+    before = datetime.now(UTC)
+    in_flight = log.account.begin("stuck")
+    log.account.leave_open(in_flight, map(order, range(2)))  # [3, 5)
+    log.account.send_orders(4)  # [5, 9)
+    log.load()
+
+    told = plan_load(log.db, log.settings, declare(log.account.topic), "nothing").told
+    assert "6 offsets of partitions 0 stand behind open transactions" in told
+    (found,) = find_open_transactions(log.settings, [log.account.topic])
+    (producer,) = find_active_producers(log, 3)
+
+    assert (found.topic, found.partition, found.first_offset, found.held_back) == (log.account.topic, 0, 3, 6)
+    assert (found.producer_id, found.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+    assert found.transactional_id == f"{log.account.topic}-stuck"
+    assert found.began_at
+    assert abs(found.began_at - before) < timedelta(minutes=1)
+    assert found.unknown == ()
+
+    in_flight.abort_transaction(30)
+    log.account.settle("aborted")
+    assert find_open_transactions(log.settings, [log.account.topic]) == []
+
+
+def test_a_user_of_few_rights_names_holes_and_is_told_the_producer_that_the_log_names(
+    db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, ann = guard(tmp_path)
+    try:
+        broker.start()
+        create_topic(broker.bootstrap, "guarded", 1)
+        log = Log(db, Account(broker.bootstrap, "guarded"))
+        allow(AdminClient(log.settings), ResourceType.TOPIC, "guarded", AclOperation.READ)
+        log.account.transact([order(1)], commit=True)
+        load = log.load(set())
+        log.account.leave_open(log.account.begin("stuck"), [order(1)])
+        (known,) = find_open_transactions(log.settings, ["guarded"])
+        assert known.transactional_id == "guarded-stuck"
+
+        (found,) = await_true(lambda: may(lambda: find_open_transactions(ann, ["guarded"])), "the right is there")
+        assert (found.producer_id, found.producer_epoch) == (known.producer_id, known.producer_epoch)
+        assert (found.transactional_id, found.unknown) == (None, (NOT_LISTED, BY_THE_RECORD))
+        assert found.began_at
+        assert known.began_at
+        assert abs(found.began_at - known.began_at) < timedelta(minutes=1)
+
+        named = name_holes(db, ann, declare("guarded"))
+        assert named.unexplained == (HoleRange(load, 0, 0, 1, HOLDS_A_RECORD),)
+        assert named.counts["marker"] == 1
+        with SecondReader(ann) as reader:
+            assert reader.is_compacted("guarded") is None, "the right to describe its settings is not there"
+        monkeypatch.setattr(second_reader, "ANSWER_SECONDS", 2)
+        with pytest.raises(KafkaError) as caught:
+            SecondReader({**ann, "sasl.password": "canary"})
+        assert "canary" not in str(caught.value)
+    finally:
+        broker.kill()
+
+
+def guard(folder: Path) -> tuple[Broker, dict[str, str]]:
+    """A broker that lets its own listener do everything, and ann at another one what she is allowed."""
+    port, controller_port, guarded_port = ports.choose(3)
+    own, guarded = f"PLAINTEXT://{ports.LOOPBACK}:{port}", f"SASL_PLAINTEXT://{ports.LOOPBACK}:{guarded_port}"
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="secret of ann";'
+    broker = Broker(
+        folder / "guarded",
+        port,
+        controller_port,
+        settings={
+            "listeners": f"{own},CONTROLLER://{ports.LOOPBACK}:{controller_port},{guarded}",
+            "advertised.listeners": f"{own},{guarded}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        },
+    )
+    return broker, {
+        "bootstrap.servers": f"{ports.LOOPBACK}:{guarded_port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "ann",
+        "sasl.password": "secret of ann",
+    }
+
+
+def allow(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    """Allow ann one thing."""
+    rule = (ResourcePatternType.LITERAL, "User:ann", "*", operation, AclPermissionType.ALLOW)
+    for done in admin.create_acls([AclBinding(kind, name, *rule)]).values():
+        done.result(30)
+
+
+def may(ask: Callable[[], list[OpenTransaction]]) -> list[OpenTransaction]:
+    """Ask; nothing where that is not allowed yet."""
+    try:
+        return [each for each in ask() if each.producer_id is not None]
+    except KafkaError:
+        return []
+
+
+def send_keys(log: Log, partition: int, keys: str) -> None:
+    """Send a record for each key, in one batch."""
+    produce_keys(log, open_producer(log, partition), partition, keys)
+
+
+def transact_keys(log: Log, partition: int, aborted: str, committed: str) -> None:
+    """Send records in a transaction that is aborted, and by the same producer others in one that is committed.
+
+    Compaction keeps what is left of the last batch of a producer.
+    """
+    producer = open_producer(log, partition, **{"transactional.id": f"{log.account.topic}-{partition}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    produce_keys(log, producer, partition, aborted)
+    producer.abort_transaction(30)
+    producer.begin_transaction()
+    produce_keys(log, producer, partition, committed)
+    producer.commit_transaction(30)
+
+
+def open_producer(log: Log, partition: int, **settings: str) -> Producer:
+    return Producer({**log.settings, "compression.type": CODECS[partition], "linger.ms": 50, "acks": "all", **settings})
+
+
+def produce_keys(log: Log, producer: Producer, partition: int, keys: str) -> None:
+    for key in keys:
+        producer.produce(log.account.topic, b"value" * 50, key.encode(), partition)
+    assert producer.flush(30) == 0
+
+
+def read_ends(log: Log) -> list[int]:
+    """Up to where each partition is decided."""
+    known = read_log(log.settings, log.account.topic, "read_committed")
+    return [partition.end for partition in known.partitions.values()]
+
+
+def compact(log: Log, kafka: Broker) -> None:
+    """Have the log cleaner take what is overwritten, aborted records, and the first markers."""
+    alter(log, ResourceType.TOPIC, log.account.topic, "min.compaction.lag.ms", "0")
+    alter(log, ResourceType.BROKER, str(kafka.node), "log.cleaner.backoff.ms", "50")
+    try:
+        await_compaction(log)
+    finally:
+        alter(log, ResourceType.BROKER, str(kafka.node), "log.cleaner.backoff.ms", None)
+
+
+def alter(log: Log, kind: ResourceType, name: str, setting: str, value: str | None) -> None:
+    """Change a setting of a topic or a broker; None takes it back."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    change = ConfigEntry(setting, value, incremental_operation=operation)
+    resource = ConfigResource(kind, name, incremental_configs=[change])
+    admin = AdminClient(log.settings)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def await_compaction(log: Log) -> None:
+    """Wait until the records of [0, 14) are thinned out in every partition, and the marker is gone from one."""
+    known = read_log(log.settings, log.account.topic, "read_committed")
+    with SecondReader(log.settings) as reader:
+
+        def compacted() -> bool:
+            for partition in range(len(CODECS)):
+                send_keys(log, partition, "z")  # only a segment that is not written to any more is compacted
+            seen = [reader.look(known, partition, 0, "read_committed") for partition in range(len(CODECS))]
+            whats = [{span.what for span in spans if span.until_offset <= 14} for spans in seen]
+            return all({"removed", "absent"} <= each for each in whats) and any("marker" not in each for each in whats)
+
+        await_true(compacted, "the log cleaner has been there")
+
+
+def read_visible(log: Log) -> set[tuple[int, int]]:
+    """What librdkafka sees."""
+    consumer = open_consumer(log.account.bootstrap, "seen", isolation_level="read_committed")
+    try:
+        consumer.assign([TopicPartition(log.account.topic, partition, 0) for partition in range(len(CODECS))])
+        return {(record.partition(), record.offset()) for record in read_to_end(consumer)}
+    finally:
+        consumer.close()
+
+
+def create_again(log: Log) -> None:
+    """Delete the topic, and create another one of its name."""
+    admin = AdminClient(log.settings)
+    admin.delete_topics([log.account.topic])[log.account.topic].result(30)
+    create_topic(log.account.bootstrap, log.account.topic, 1)
+    log.account.sent.clear()
+
+
+def delete_until(log: Log, offset: int) -> None:
+    """Let the log start later, as retention does."""
+    admin = AdminClient(log.settings)  # must live until it has answered
+    (done,) = admin.delete_records([TopicPartition(log.account.topic, 0, offset)]).values()
+    done.result(30)
+
+
+def find_active_producers(log: Log, first_offset: int) -> list[Any]:
+    """The producers whose open transaction begins at an offset, as the partition's leader knows them."""
+    with SecondReader(log.settings) as reader:
+        place = kafka_python.TopicPartition(log.account.topic, 0)
+        producers = reader.admin.describe_producers([place])[place].active_producers
+    return [each for each in producers if each.current_transaction_start_offset == first_offset]

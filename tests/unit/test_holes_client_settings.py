@@ -1,0 +1,174 @@
+"""Settings of librdkafka, as kafka-python takes them."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from penstock.errors import KafkaError, WrongUseError
+from penstock.holes.client_settings import translate_settings
+from penstock.holes.second_reader import SecondReader
+from penstock.reading.native import FORCED, TUNING
+from penstock.stack import ports
+
+SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
+
+
+@pytest.fixture(scope="module")
+def certificate() -> tuple[str, str, str]:
+    """A certificate that signs itself, its key, and its key once more under the password `secret`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "client")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return (
+        signed.public_bytes(serialization.Encoding.PEM).decode(),
+        key.private_bytes(*form, serialization.NoEncryption()).decode(),
+        key.private_bytes(*form, serialization.BestAvailableEncryption(b"secret")).decode(),
+    )
+
+
+def test_servers_and_times_are_translated_and_tuning_is_left_out() -> None:
+    tuning = {name: str(value) for name, value in (TUNING | FORCED).items()}
+    translated = translate_settings(
+        {
+            **SERVERS,
+            **tuning,
+            "client.id": "ours",
+            "socket.timeout.ms": "5000",
+            "queued.min.messages": "1",
+            "debug": "all",
+        }
+    )
+    assert translated == {
+        "bootstrap_servers": ["one:9092", "two:9092"],
+        "client_id": "ours",
+        "request_timeout_ms": 5000,
+        "reconnect_backoff_max_ms": 1000,
+        "security_protocol": "PLAINTEXT",
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
+def test_a_login_is_translated(mechanism: str, name: str) -> None:
+    translated = translate_settings(
+        {
+            **SERVERS,
+            "security.protocol": "sasl_plaintext",
+            name: mechanism,
+            "sasl.username": "ann",
+            "sasl.password": "pw",
+        }
+    )
+    assert translated == {
+        "bootstrap_servers": ["one:9092", "two:9092"],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": "pw",
+    }
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_SSL"},
+        {"sasl.oauthbearer.token.endpoint.url": "https://login.example"},
+        {"ssl.keystore.location": "/keys/client.p12"},
+        {"ssl.cipher.suites": "AES"},
+        {"plugin.library.paths": "monitoring"},
+    ],
+)
+def test_what_kafka_python_cannot_be_told_is_refused_by_its_name(setting: dict[str, str]) -> None:
+    with pytest.raises(WrongUseError, match=next(iter(setting)).replace(".", r"\.")):
+        translate_settings({**SERVERS, **setting})
+
+
+def test_certificates_come_from_files_or_as_text(certificate: tuple[str, str, str], tmp_path: Path) -> None:
+    signed, key, _ = certificate
+    for name, text in (("ca", signed), ("certificate", signed), ("key", key)):
+        (tmp_path / name).write_text(text)
+    for form, values in (
+        ("location", {name: str(tmp_path / name) for name in ("ca", "certificate", "key")}),
+        ("pem", {"ca": signed, "certificate": signed, "key": key}),
+    ):
+        settings = {f"ssl.{name}.{form}": value for name, value in values.items()}
+        context = translate_settings({**SERVERS, "security.protocol": "ssl", **settings})["ssl_context"]
+        assert context.verify_mode == ssl.CERT_REQUIRED
+        assert context.check_hostname
+        assert len(context.get_ca_certs()) >= 1
+
+
+def test_a_key_under_a_password_is_opened_by_it_and_never_asks_at_the_terminal(
+    certificate: tuple[str, str, str],
+) -> None:
+    signed, _, locked = certificate
+    settings = {**SERVERS, "security.protocol": "ssl", "ssl.certificate.pem": signed, "ssl.key.pem": locked}
+
+    assert "ssl_context" in translate_settings({**settings, "ssl.key.password": "secret"})
+    with pytest.raises(WrongUseError, match=r"ssl\.key\.password is not given"):
+        translate_settings(settings)
+    with pytest.raises(WrongUseError) as caught:
+        translate_settings({**settings, "ssl.key.password": "canary"})
+    assert "canary" not in str(caught.value)
+    assert "PRIVATE" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "verified", "named"),
+    [
+        ({}, ssl.CERT_REQUIRED, True),
+        ({"ssl.endpoint.identification.algorithm": "none"}, ssl.CERT_REQUIRED, False),
+        ({"enable.ssl.certificate.verification": "false"}, ssl.CERT_NONE, False),
+    ],
+)
+def test_what_is_verified_is_as_the_settings_say(
+    setting: dict[str, str], verified: ssl.VerifyMode, named: bool
+) -> None:
+    context = translate_settings({**SERVERS, "security.protocol": "ssl", **setting})["ssl_context"]
+    assert (context.verify_mode, context.check_hostname) == (verified, named)
+
+
+def test_a_file_that_is_not_there_is_a_wrong_setting() -> None:
+    with pytest.raises(WrongUseError, match="certificates"):
+        translate_settings({**SERVERS, "security.protocol": "ssl", "ssl.ca.location": "no/such/file"})
+
+
+def test_no_password_is_in_a_log_or_an_error(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.holes.second_reader.ANSWER_SECONDS", 0.5)
+    with socket.create_server((ports.LOOPBACK, 0)) as silent:  # takes connections, and never answers
+        settings = {
+            "bootstrap.servers": f"{ports.LOOPBACK}:{silent.getsockname()[1]}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": "canary",
+        }
+        with caplog.at_level(logging.DEBUG), pytest.raises(KafkaError) as caught:
+            SecondReader(settings)
+
+    assert "configuration" in caplog.text, "kafka-python logs its settings no more: then this says nothing"
+    assert "canary" not in caplog.text
+    assert "canary" not in str(caught.value) + repr(translate_settings(settings))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafka-io")]
