@@ -52,7 +52,7 @@ def tamper(loader: Loader, statement: str) -> None:
 def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_since(start: Start) -> None:
     account, loader = start(2, key="text")
     account.send_orders(60)
-    account.transact([order(number) for number in range(10)], commit=False)
+    account.transact([order(number) for number in range(10)], commit=False, partition=1)
     account.send([b"no JSON", None, b"{}"])
     loader.load()
     account.send_orders(40)
@@ -74,6 +74,7 @@ def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_sin
         ("tester", 1.0, verified.rows, 0)
     ]
     assert loader.query("select count(*) from penstock.reread") == [(0,)]
+    assert verified.holes == {"aborted": 10, "marker": 1}
 
 
 def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets(start: Start) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FIELDS = ("share",)
 # What is told of these cannot wait for a person who looks.
-URGENT = ("headroom",)
+URGENT = ("headroom", "open transactions")
 
 
 def verify(pipeline: Pipeline) -> None:

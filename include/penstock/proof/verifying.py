@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.doctor.reading import read_topic_config
+from penstock.holes.examining import count_holes, name_holes
 from penstock.kafka import read_log
 from penstock.ledger import open_ledger
 from penstock.proof.adding_up import find_ledger_faults, run
@@ -15,10 +17,11 @@ from penstock.proof.faults import Fault
 from penstock.proof.looking import Looking, judge_chunk, locate_fault
 from penstock.proof.records import LogFingerprint
 from penstock.proof.rereading import keep_reread, read_natively
+from penstock.ranges import Range
 from penstock.reading.contract import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
@@ -40,15 +43,18 @@ class Verified:
     chunks: int  # staged ones that are published
     chunks_held: int  # of them, those that the log still holds and that have a fingerprint
     chunks_reread: int
+    holes: Mapping[str, int]  # by kind
     faults: tuple[Fault, ...]
 
     @property
     def told(self) -> str:
         """All of it in one line."""
         found = f"{len(self.faults)} faults" if self.faults else "no fault"
+        holes = ", ".join(f"{count} {kind}" for kind, count in self.holes.items())
         return (
             f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted; of {self.chunks} chunks the "
-            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again."
+            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again. "
+            f"Holes: {holes or 'none'}."
         )
 
 
@@ -66,6 +72,7 @@ def verify_pipeline(
         looking.faults += find_ledger_faults(connection, pipeline.name)
     _look_at_rows(looking)
     _look_at_log(looking, share, read_with_spark)
+    _look_at_holes(looking)
     return _end(looking)
 
 
@@ -111,6 +118,22 @@ def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark)
             looking.faults += judge_chunk(looking, chunk, found)
 
 
+def _look_at_holes(looking: Looking) -> None:
+    if not looking.same_topic:
+        return
+    named = name_holes(looking.settings.db, looking.settings.kafka, looking.pipeline)
+    looking.faults += [
+        Fault(
+            "hole",
+            f"no row, and nothing explains it: {hole.why}.",
+            Range(hole.partition, hole.from_offset, hole.until_offset),
+            hole.load_id,
+            looking.generation,
+        )
+        for hole in named.unexplained
+    ]
+
+
 def _read_again(looking: Looking, chosen: Sequence[Staged], read_with_spark: ReadWithSpark) -> list[LogFingerprint]:
     """Read chunks, each by the reader that did not load it."""
     db, verification_id = looking.settings.db, looking.verification_id
@@ -134,8 +157,13 @@ def _read_again(looking: Looking, chosen: Sequence[Staged], read_with_spark: Rea
 def _end(looking: Looking) -> Verified:
     names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread")
     counts = {name: looking.counts[name] for name in names}
-    verified = Verified(looking.verification_id, looking.pipeline.name, faults=tuple(looking.faults), **counts)
     with open_ledger(looking.settings.db) as connection:
+        holes: Counter[str] = Counter()
+        for row in count_holes(connection, looking.pipeline.name):
+            holes[row["kind"]] += row["holes"]
+        verified = Verified(
+            looking.verification_id, looking.pipeline.name, holes=holes, faults=tuple(looking.faults), **counts
+        )
         run(connection, "end_verification", verification_id=looking.verification_id, **counts)
         for ordinal, fault in enumerate(verified.faults):
             _record(connection, looking.verification_id, ordinal, fault)
