@@ -238,6 +238,7 @@ def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_a
 
         same = fingerprint()
         assert fingerprint() == same
+        assert fingerprint(c0="1", c1="2") != fingerprint(c0="2", c1="1"), "smallint and integer change places"
         for place, (_, other) in enumerate(COLUMNS.values()):
             name = f"c{place}"
             assert len({same, fingerprint(**{name: other}), fingerprint(**{name: None})}) == 3, types[name]
