@@ -42,9 +42,9 @@ def replace_covered(connection: Connection, load: Load) -> None:
         held = Range(row["partition"], row["from_offset"], row["until_offset"])
         holder = read_load(connection, row["load_id"])
         for part in intersect_ranges([held], ranges):
-            _run_on_range(connection, "delete_rows", holder, part)
+            run_on_range(connection, "delete_rows", holder, part)
         for rest in subtract_ranges([held], ranges):
-            _run_on_range(connection, "cover_rest", holder, rest)
+            run_on_range(connection, "cover_rest", holder, rest)
     for replaced in {row["load_id"] for row in taken}:
         run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
 
@@ -73,10 +73,12 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(Range(**row) for row in rows)
 
 
-def _run_on_range(connection: Connection, statement: str, holder: Load, range_: Range) -> None:
+def run_on_range(connection: Connection, statement: str, holder: Load, range_: Range, **tables: sql.Identifier) -> None:
+    """Run a named statement on the rows that a load has of a range, in its target."""
+    declared = holder.declaration
     named = sql.SQL(read_statements("coverage")[statement].decode())
     connection.execute(
-        named.format(target=target_identifier(holder.declaration.target), row_hash=hash_row(holder.declaration)),
+        named.format(target=target_identifier(declared.target), row_hash=hash_row(declared), **tables),
         {
             "load_id": holder.load_id,
             "partition": range_.partition,

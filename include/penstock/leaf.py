@@ -1,26 +1,47 @@
-"""The leaves of a target: each partition holds the rows of one load.
+"""The leaves of a target: partitions that hold the rows of one load, or of neighbours that maintenance has merged.
 
-Taking rows out of leaves needs a moment alone with the target. It is asked for in short tries, so that readers who come
-meanwhile never wait for one who reads for long.
+Taking a leaf off, or rows from one leaf to another, needs a moment alone with the target. It is asked for in short
+tries, so that readers who come meanwhile never wait for one who reads for long.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 
-from penstock.coverage import run
+from penstock.coverage import run, run_on_range
 from penstock.errors import PenstockError
-from penstock.target import attach_leaf, leaf_name, move_table, target_identifier, type_sql
+from penstock.target import (
+    attach_leaf,
+    leaf_name,
+    make_way,
+    move_table,
+    read_columns,
+    target_identifier,
+    type_sql,
+)
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from penstock.ledger import Connection, Load
+    from penstock.pipeline import Target
+    from penstock.ranges import Range
 
 KEPT_SCHEMA = "penstock_kept"
 TRY_MILLISECONDS, TRY_SECONDS = 300, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A partition of the target, and whether it holds one load only."""
+
+    table: sql.Identifier
+    own: bool
 
 
 def kept_table(load_id: int) -> sql.Identifier:
@@ -32,41 +53,50 @@ def _kept_name(load_id: int) -> str:
     return f"load_{load_id}"
 
 
-def take_out(connection: Connection, load: Load) -> None:
-    """Move the rows of a load out of the target, into a table that keeps them."""
-    target = target_identifier(load.declaration.target).as_string(None)
-    row = run(connection, "find_leaf", target=target, load_id=load.load_id).fetchone()
-    if row is None:
+def take_out(connection: Connection, load: Load, ranges: Iterable[Range]) -> None:
+    """Move the rows of a load, which are those of the ranges, out of the target into a table that keeps them.
+
+    Its own leaf goes as it is. From a merged one the rows are moved: whoever reads meanwhile sees them by its snapshot.
+    """
+    make_way(connection, load.declaration.target)
+    leaf = _find_leaf(connection, load)
+    if leaf is None:
         raise PenstockError(
             f"no partition of {load.declaration.target} holds the load's rows.",
             pipeline=load.pipeline,
             load=load.load_id,
             next_step="somebody has detached or dropped it by hand; look at the partitions of the target.",
         )
-    leaf = sql.Identifier(row["schema"], row["name"])
-    wait_to_be_alone(connection, load)
+    if not leaf.own:
+        _move_out(connection, load, ranges)
+        return
+    wait_to_be_alone(connection, load, [leaf.table])
     connection.execute(
-        sql.SQL("alter table {} detach partition {}").format(target_identifier(load.declaration.target), leaf)
+        sql.SQL("alter table {} detach partition {}").format(target_identifier(load.declaration.target), leaf.table)
     )
-    move_table(connection, leaf, KEPT_SCHEMA, _kept_name(load.load_id))
+    move_table(connection, leaf.table, KEPT_SCHEMA, _kept_name(load.load_id))
 
 
 def put_back(connection: Connection, load: Load) -> None:
-    """Move the kept rows of a load back into the target."""
+    """Move the kept rows of a load back into the target: as a leaf, or into the one that has its place by now."""
     target = load.declaration.target
+    make_way(connection, target)
     _add_missing_columns(connection, load)
+    if _find_leaf(connection, load):
+        _insert_kept(connection, load)
+        return
     name = leaf_name(load)
     move_table(connection, kept_table(load.load_id), target.schema_name, name)
-    attach_leaf(connection, load, sql.Identifier(target.schema_name, name))
+    attach_leaf(connection, target, sql.Identifier(target.schema_name, name), load.load_id, load.load_id + 1)
 
 
-def wait_to_be_alone(connection: Connection, load: Load) -> None:
+def wait_to_be_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier] = ()) -> None:
     """Hold the target alone until the transaction ends: whoever reads it has ended, whoever comes waits for the COMMIT.
 
     PostgreSQL looks up which partitions there are when it plans a query, and which rows are visible when it runs it. A
     query between the two would miss rows that leave one partition and come back in another.
     """
-    alone = wait_until(lambda: _try_lock(connection, load), seconds=TRY_SECONDS, every=0.5)
+    alone = wait_until(lambda: _try_alone(connection, load, leaves), seconds=TRY_SECONDS, every=0.5)
     if not alone:
         raise PenstockError(
             f"readers held {load.declaration.target} for {TRY_SECONDS} s without a pause; nothing is changed.",
@@ -76,16 +106,53 @@ def wait_to_be_alone(connection: Connection, load: Load) -> None:
         )
 
 
-def _try_lock(connection: Connection, load: Load) -> bool:
-    lock = sql.SQL("lock table only {} in access exclusive mode")
+def _try_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier]) -> bool:
     try:
         with connection.transaction():
-            connection.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{TRY_MILLISECONDS}ms")))
-            connection.execute(lock.format(target_identifier(load.declaration.target)))
-            connection.execute("reset lock_timeout")
+            lock_alone(connection, load.declaration.target, leaves)
     except psycopg.errors.LockNotAvailable:
         return False
     return True
+
+
+def lock_alone(connection: Connection, target: Target, leaves: Sequence[sql.Identifier]) -> None:
+    """Lock the target, and the leaves that are to go, within a moment or not at all (LockNotAvailable).
+
+    Who reads a leaf by its own name is not waited for: everybody who comes to the target waits meanwhile.
+    """
+    connection.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{TRY_MILLISECONDS}ms")))
+    connection.execute(sql.SQL("lock table only {} in access exclusive mode").format(target_identifier(target)))
+    for leaf in leaves:
+        connection.execute(sql.SQL("lock table only {} in access exclusive mode nowait").format(leaf))
+    connection.execute("reset lock_timeout")
+
+
+def _find_leaf(connection: Connection, load: Load) -> Leaf | None:
+    target = target_identifier(load.declaration.target).as_string(None)
+    row = run(connection, "find_leaf", target=target, load_id=load.load_id).fetchone()
+    return Leaf(sql.Identifier(row["schema"], row["name"]), row["own"]) if row else None
+
+
+def _move_out(connection: Connection, load: Load, ranges: Iterable[Range]) -> None:
+    kept = kept_table(load.load_id)
+    connection.execute(
+        sql.SQL("create table {} (like {} including defaults including storage including compression)").format(
+            kept, target_identifier(load.declaration.target)
+        )
+    )
+    for range_ in ranges:
+        run_on_range(connection, "move_out", load, range_, kept=kept)
+
+
+def _insert_kept(connection: Connection, load: Load) -> None:
+    target, kept = load.declaration.target, kept_table(load.load_id)
+    columns = sql.SQL(", ").join(map(sql.Identifier, read_columns(connection, target)))
+    connection.execute(
+        sql.SQL("insert into {} ({columns}) select {columns} from {}").format(
+            target_identifier(target), kept, columns=columns
+        )
+    )
+    connection.execute(sql.SQL("drop table {}").format(kept))
 
 
 def _add_missing_columns(connection: Connection, load: Load) -> None:

@@ -153,6 +153,11 @@ class Pipeline(BaseModel):
     keep_rolled_back_days: Annotated[StrictInt, Field(ge=1, le=36_500)] = Field(
         default=30, description="how many days the rows of a load that was rolled back are kept for an undo"
     )
+    keep_quarantine_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=None,
+        description="how many days after a load was published its quarantined records are kept whole, their places and "
+        "reasons longer; null for ever",
+    )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
         description="what to do when the log start has passed the position: stop until a person decides, or record "

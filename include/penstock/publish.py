@@ -15,7 +15,7 @@ from penstock.errors import FencedError, HeldError, OutcomeUnknownError, Penstoc
 from penstock.identity import refuse_changed_topic
 from penstock.leaf import wait_to_be_alone
 from penstock.ledger import Connection, Load, explain, open_ledger, run, run_for_row
-from penstock.target import attach_attempt_table, sweep_attempt_tables
+from penstock.target import attach_attempt_table, make_way, sweep_attempt_tables
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
         for range_ in load.ranges:
             _move_position(connection, load, range_)
     if load.kind == "replay":
+        make_way(connection, load.declaration.target)
         replace_covered(connection, load)
         wait_to_be_alone(connection, load)
     cover_ranges(connection, load)

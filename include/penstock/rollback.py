@@ -49,7 +49,7 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
         _refuse(load, "only a published load can be rolled back; `penstock discard` gives up one that is not.")
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
-    take_out(connection, load)
+    take_out(connection, load, ranges)
     if run(connection, "roll_back_load", load_id=load_id, why=why, days=days).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     ledger.record_event(connection, who, load, "rolled_back", why)

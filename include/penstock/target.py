@@ -51,7 +51,10 @@ def ensure_target(connection: Connection, pipeline: Pipeline) -> None:
         _create_target(connection, pipeline)
     else:
         refuse_other_kind(connection, pipeline)
-        for name in compare_columns(pipeline, found):
+        missing = compare_columns(pipeline, found)
+        if missing:
+            make_way(connection, pipeline.target)
+        for name in missing:
             _add_column(connection, pipeline, name)
     for columns in pipeline.indexes:
         _create_index(connection, pipeline.target, columns)
@@ -156,17 +159,18 @@ def _join(columns: tuple[str, ...]) -> sql.Composed:
 
 
 def create_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
-    """Create the table of one attempt. Its CHECK is what later lets PostgreSQL attach it without reading it."""
+    """Create the table of one attempt."""
+    table = attempt_table(load.load_id, attempt)
+    create_leaf(connection, load.declaration.target, table, load.load_id, load.load_id + 1)
+
+
+def create_leaf(connection: Connection, target: Target, table: sql.Identifier, from_load: int, until_load: int) -> None:
+    """Create a table for rows of loads. Its CHECK is what later lets PostgreSQL attach it without reading it."""
     connection.execute(
         sql.SQL(
             "create table {} (like {} including defaults including storage including compression,"
             " check (_load_id >= {} and _load_id < {}))"
-        ).format(
-            attempt_table(load.load_id, attempt),
-            target_identifier(load.declaration.target),
-            sql.Literal(load.load_id),
-            sql.Literal(load.load_id + 1),
-        )
+        ).format(table, target_identifier(target), sql.Literal(from_load), sql.Literal(until_load))
     )
 
 
@@ -197,7 +201,8 @@ def attach_attempt_table(connection: Connection, load: Load) -> None:
     """Make the rows of a load visible: its table becomes a partition of the target, whatever its size."""
     name = leaf_name(load)
     move_table(connection, attempt_table(load.load_id, load.attempt), load.declaration.target.schema_name, name)
-    attach_leaf(connection, load, sql.Identifier(load.declaration.target.schema_name, name))
+    leaf = sql.Identifier(load.declaration.target.schema_name, name)
+    attach_leaf(connection, load.declaration.target, leaf, load.load_id, load.load_id + 1)
 
 
 def leaf_name(load: Load) -> str:
@@ -205,13 +210,22 @@ def leaf_name(load: Load) -> str:
     return shorten(f"{load.declaration.target.table_name}_load_{load.load_id}")
 
 
-def attach_leaf(connection: Connection, load: Load, leaf: sql.Identifier) -> None:
+def attach_leaf(connection: Connection, target: Target, leaf: sql.Identifier, from_load: int, until_load: int) -> None:
     """Make a table a partition of the target; its CHECK is what lets PostgreSQL do so without reading it."""
     connection.execute(
         sql.SQL("alter table {} attach partition {} for values from ({}) to ({})").format(
-            target_identifier(load.declaration.target), leaf, sql.Literal(load.load_id), sql.Literal(load.load_id + 1)
+            target_identifier(target), leaf, sql.Literal(from_load), sql.Literal(until_load)
         )
     )
+
+
+def make_way(connection: Connection, target: Target) -> None:
+    """End a merge that copies leaves of the target, before they are changed: it can wait, and whoever asks cannot.
+
+    No merge takes hold of a leaf while somebody else has the lock of plan and publish: who has it comes through.
+    """
+    values = {"target": target_identifier(target).as_string(None)}
+    connection.execute(read_statements("target")["end_merges"], values)
 
 
 def move_table(connection: Connection, table: sql.Identifier, schema: str, name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TASKS = ["plan", "stage", "validate", "publish"]
-OWN = {"penstock_settle", "penstock_backfill", "penstock_accept_loss", "penstock_audit"}
+OWN = {"penstock_settle", "penstock_backfill", "penstock_accept_loss", "penstock_audit", "penstock_maintenance"}
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 
 
@@ -90,6 +90,14 @@ def test_tasks_are_tried_again_ever_later_and_not_for_ever(orders: dict[str, Any
     assert defaults["retries"] == 3
     assert defaults["retry_exponential_backoff"] > 1
     assert plain(defaults["execution_timeout"]) == 120 * 60
+
+
+def test_every_pipeline_is_maintained_once_a_day_by_a_task_that_waits_for_no_other(parsed: dict[str, Any]) -> None:
+    dag = parsed["dags"]["penstock_maintenance"]["dag"]
+    tasks = tasks_of(dag)
+    assert set(tasks) == set(parsed["dags"]) - OWN
+    assert not any(task.get("downstream_task_ids") for task in tasks.values())
+    assert plain(dag["timetable"])["expression"] == "23 3 * * *"
 
 
 def test_the_page_of_a_pipeline_says_what_it_loads_and_what_to_do_when_it_is_red(orders: dict[str, Any]) -> None:

@@ -90,6 +90,31 @@ def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
         thread.join()
 
 
+def test_maintenance_of_a_pipeline_that_fails_stops_no_other(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    """The first test of the module: its pipelines are all there are."""
+    for name in ("busy", "idle"):
+        declare(airflow, name, make_topic(1))
+    wanted = {"busy", "idle"}
+    airflow.wait(
+        lambda: {task["task_id"] for task in airflow.get("dags/penstock_maintenance/tasks")["tasks"]} == wanted,
+        60,
+        "the DAG has a task for each pipeline",
+    )
+    statement = (
+        "with made as (insert into penstock.pipeline (name, topic, target, declaration)"
+        " values ('busy', 't', 'airflow.busy', '{}') returning pipeline_id)"
+        " select pg_advisory_lock(hashtextextended('penstock maintain ' || pipeline_id, 0)) from made"
+    )
+    with psycopg.connect(airflow.loads) as other:
+        other.execute(statement)
+        other.commit()  # the lock is the session's
+        run, state = airflow.run("penstock_maintenance")
+    assert (state, airflow.tasks("penstock_maintenance", run)) == ("failed", {"busy": "failed", "idle": "success"})
+    assert "another process maintains the pipeline" in airflow.log("penstock_maintenance", run, "busy")[-1]
+
+
 def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_whatever_is_cleared(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
 ) -> None:

@@ -22,6 +22,7 @@ from penstock.cli.entry import (
 )
 from penstock.cli.holes import holes
 from penstock.cli.loss import accept_loss, adopt
+from penstock.cli.maintenance import maintain
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
 from penstock.cli.verify import verify
@@ -41,6 +42,7 @@ app.command("accept-loss")(accept_loss)
 app.command()(adopt)
 app.command()(verify)
 app.command()(holes)
+app.command()(maintain)
 
 
 @app.command()

@@ -76,14 +76,24 @@ update penstock.load set state = 'published', ended_at = published_at, cause = n
 where load_id = %(load_id)s and state = 'rolled_back'
 
 -- name: find_leaf
--- The partition of the target that holds a load's rows: its bounds hold this load and no other.
-select n.nspname as schema, c.relname as name
-from pg_inherits i
-join pg_class c on c.oid = i.inhrelid
-join pg_namespace n on n.oid = c.relnamespace
-cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
-where i.inhparent = to_regclass(%(target)s)
-  and b.bounds[1]::bigint = %(load_id)s and b.bounds[2]::bigint = %(load_id)s + 1
+-- The partition of the target that holds a load's rows, and whether it holds this load only.
+select schema, name, from_load = %(load_id)s and until_load = %(load_id)s + 1 as own
+from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
+      from pg_inherits i
+      join pg_class c on c.oid = i.inhrelid
+      join pg_namespace n on n.oid = c.relnamespace
+      cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                      $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+      where i.inhparent = to_regclass(%(target)s)) leaf
+where %(load_id)s >= from_load and %(load_id)s < until_load
+
+-- name: move_out
+-- The rows of a range out of {target}, of one load, into {kept}, which has the same columns in the same order.
+with gone as (delete from {target}
+              where _load_id = %(load_id)s and _partition = %(partition)s
+                and _offset >= %(from_offset)s and _offset < %(until_offset)s
+              returning *)
+insert into {kept} select * from gone
 
 -- name: find_missing_columns
 -- What the target has and a kept table lacks: columns that were added after the load was taken out.

@@ -14,6 +14,14 @@ from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = %(schema)s and c.relname = %(table)s
 
+-- name: end_merges
+-- A merge copies leaves of the target: it holds them as they are. Whoever changes them ends it; it starts again some day.
+select pg_terminate_backend(a.pid, 5000)
+from pg_stat_activity a
+where a.datname = current_database() and a.application_name = 'penstock maintain' and a.pid <> pg_backend_pid()
+  and exists (select from pg_locks l join pg_inherits i on i.inhrelid = l.relation
+              where l.pid = a.pid and l.locktype = 'relation' and i.inhparent = to_regclass(%(target)s))
+
 -- name: find_stale_tables
 -- Tables of attempts that are not current, or whose load has ended. Published ones have left this schema.
 select c.relname

@@ -1,0 +1,300 @@
+"""How planning, publishing, status and a query by time behave with many loads: `python -m bench.many_loads`.
+
+Loads of a few rows are staged by SQL, as their tasks would leave them, and published by the real transaction. Planning
+and status ask the real broker. One run merges leaves after each hundred loads, the other never does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg import sql
+from rich.console import Console
+
+from bench.contestants import PROJECT
+from bench.machine import describe_machine
+from bench.services import running_services
+from penstock import ledger
+from penstock.kafka import read_log
+from penstock.ledger import connect, open_ledger
+from penstock.maintenance.maintaining import maintain
+from penstock.pipeline import Pipeline
+from penstock.planning import plan_in, write_load
+from penstock.publish import publish_in
+from penstock.ranges import Range
+from penstock.status import read_status
+from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from bench.services import Services
+    from penstock.ledger import Connection, Load
+
+FOLDER = PROJECT / ".penstock" / "bench-many-loads"
+TOPIC, PARTITIONS, ROWS = "many_loads", 2, 20
+SIZES = (10, 1_000, 10_000)
+# More would take long, and more locks than a server has by default.
+UNMERGED_SIZES = (10, 1_000, 3_000)
+EVERY = 100
+START = "2026-01-01T00:00:00Z"
+told = Console(stderr=True)
+
+PIPELINE = Pipeline.model_validate(
+    {
+        "name": TOPIC,
+        "topic": TOPIC,
+        "value": "json",
+        "columns": {"id": {"type": "bigint", "path": "$.id"}, "note": {"type": "text", "path": "$.note"}},
+        "target": f"analytics.{TOPIC}",
+        "indexes": [["_timestamp"]],
+        "max_records_per_partition": ROWS,
+    }
+)
+
+
+@dataclass(slots=True)
+class Bench:
+    """A pipeline in a database of its own, and the times of its last publishes."""
+
+    db: str
+    kafka: dict[str, str]
+    done: int = 0
+    publishes: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print a table in Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m bench.many_loads", description=__doc__)
+    parser.add_argument("--loads", type=int, nargs="+", default=list(SIZES), help="measure after so many loads")
+    parser.add_argument(
+        "--unmerged", type=int, nargs="+", default=list(UNMERGED_SIZES), help="the same, where leaves are never merged"
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the services keep their data")
+    given = parser.parse_args(arguments)
+    with running_services(given.folder) as services:
+        fill_topic(services.broker.bootstrap, max(*given.loads, *given.unmerged) + 1)
+        rows = [*measure_all(services, given.loads, merge=True), *measure_all(services, given.unmerged, merge=False)]
+    machine = describe_machine()
+    print(f"{machine['day']}, {machine['machine']}, {machine['system']}; {ROWS} rows a partition and load, "
+          f"{PARTITIONS} partitions; milliseconds, median of five.\n")  # fmt: skip
+    print_table(rows)
+    return 0
+
+
+def fill_topic(bootstrap: str, loads: int) -> None:
+    """Produce what so many loads would read."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+        try:
+            created.result(30)
+        except KafkaException as error:  # it is there from an earlier run
+            told.print(str(error))
+    log = read_log({"bootstrap.servers": bootstrap}, TOPIC, "read_committed")
+    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000, "linger.ms": 50})
+    for partition in range(PARTITIONS):
+        for _ in range(log.partitions[partition].end, loads * ROWS):
+            producer.produce(TOPIC, b"{}", partition=partition)
+            producer.poll(0)
+    producer.flush(60)
+
+
+def measure_all(services: Services, sizes: Sequence[int], *, merge: bool) -> Iterator[list[str]]:
+    """A row of figures for each size; one that cannot be reached says why."""
+    bench = Bench(services.make_database(), {"bootstrap.servers": services.broker.bootstrap})
+    ledger.migrate(bench.db)
+    with open_ledger(bench.db) as connection:
+        plan_in(connection, bench.kafka, PIPELINE, "first")
+        connection.execute("update penstock.load set state = 'discarded'")
+    spent = 0.0
+    for size in sorted(sizes):
+        while bench.done < size:
+            load_some(bench, min(EVERY, size - bench.done))
+            if merge:
+                with watching(bench):
+                    spent += clock(lambda: maintain(bench.db, PIPELINE, lambda _: None))
+        yield ["yes" if merge else "no", f"{size:,}", *measure(bench)]
+        if merge:
+            half, longest = (1000 * find(bench.waits) for find in (statistics.median, max))
+            told.print(
+                f"{size:,} loads: maintenance took {spent:.0f} s in all; of {len(bench.waits):,} queries meanwhile "
+                f"half took up to {half:.0f} ms, the longest {longest:.0f} ms"
+            )
+
+
+def load_some(bench: Bench, count: int) -> None:
+    """Stage and publish some loads, one after the other."""
+    with closing(connect(bench.db)) as staging, closing(connect(bench.db)) as publishing:
+        staging.execute("set synchronous_commit = off")
+        for _ in range(count):
+            load_id = stage(staging, bench.done)
+            bench.publishes.append(clock(partial(_publish, publishing, load_id)))
+            bench.done += 1
+    if bench.done % 1000 == 0:
+        told.print(f"{bench.done:,} loads, the last publishes {1000 * statistics.median(bench.publishes[-50:]):.1f} ms")
+
+
+def _publish(connection: Connection, load_id: int) -> None:
+    publish_in(connection, load_id)
+    connection.commit()
+
+
+def stage(connection: Connection, number: int) -> int:
+    """A load that is staged and validated, as tasks and checks would leave it."""
+    row = ledger.run_for_row(connection, "lock_pipeline", name=PIPELINE.name)
+    pipeline_id = row["pipeline_id"]
+    generation = ledger.run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
+    ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
+    load = write_load(connection, pipeline_id, generation, PIPELINE, f"run {number}", ranges)
+    if number == 0:
+        ensure_target(connection, PIPELINE)
+    attempt = ledger.begin_attempt(connection, load)
+    create_attempt_table(connection, load, attempt)
+    _fill(connection, load, attempt, number)
+    key_attempt_table(connection, load, attempt)
+    ledger.finish_staging(connection, load, attempt)
+    ledger.pass_checks(connection, ledger.read_load(connection, load.load_id))
+    connection.commit()
+    return load.load_id
+
+
+def _fill(connection: Connection, load: Load, attempt: int, number: int) -> None:
+    """Each load holds the records of an hour."""
+    connection.execute(
+        sql.SQL(
+            "insert into {} (id, note, _load_id, _partition, _offset, _timestamp)"
+            " select o, 'note of ' || o, %s, p, o,"
+            " %s::timestamptz + make_interval(hours => %s, secs => 3600.0 * (o - %s) / %s)"
+            " from generate_series(%s::bigint, %s) o, generate_series(0, %s) p"
+        ).format(attempt_table(load.load_id, attempt)),
+        [load.load_id, START, number, number * ROWS, ROWS, number * ROWS, (number + 1) * ROWS - 1, PARTITIONS - 1],
+    )
+    connection.execute(
+        "insert into penstock.stage_task select load_id, %s, partition, partition, from_offset, until_offset,"
+        " until_offset - from_offset, 0, 0 from penstock.load_range where load_id = %s",
+        [attempt, load.load_id],
+    )
+
+
+def measure(bench: Bench) -> list[str]:
+    """Leaves, and what each thing takes. The queries are those of a session that has asked before."""
+    with psycopg.connect(bench.db, autocommit=True) as connection:
+        leaves = ask(connection, f"select count(*) from pg_inherits where inhparent = '{PIPELINE.target}'::regclass")
+        return [
+            f"{leaves:,}",
+            _middle(lambda: _plan(bench)),
+            f"{1000 * statistics.median(bench.publishes[-5:]):.1f}",
+            _middle(lambda: _status(bench)),
+            _middle(lambda: query_by_time(connection, bench)),
+            _middle(lambda: query_all(connection, bench)),
+            f"{count_locks(connection):,}",
+        ]
+
+
+def _plan(bench: Bench) -> None:
+    with open_ledger(bench.db) as connection:
+        planned = plan_in(connection, bench.kafka, PIPELINE, f"plan of {time.monotonic()}")
+        connection.rollback()
+    assert planned.load
+
+
+def _status(bench: Bench) -> None:
+    with open_ledger(bench.db) as connection:
+        [status] = read_status(connection, bench.kafka, [PIPELINE])
+    assert status.health.state == "behind", status
+
+
+def query_by_time(connection: Connection, bench: Bench) -> None:
+    """The records of an hour in the middle."""
+    hour = bench.done // 2
+    found = ask(
+        connection,
+        f"select count(*) from {PIPELINE.target} where _timestamp >= %s::timestamptz + make_interval(hours => %s)"
+        " and _timestamp < %s::timestamptz + make_interval(hours => %s)",
+        *(START, hour, START, hour + 1),
+    )
+    assert found == ROWS * PARTITIONS, found
+
+
+def query_all(connection: Connection, bench: Bench) -> None:
+    """Every record."""
+    found = ask(connection, f"select count(*) from {PIPELINE.target}")
+    assert found == bench.done * ROWS * PARTITIONS, found
+
+
+def count_locks(connection: Connection) -> int:
+    """How many locks a query of every record takes."""
+    with connection.transaction():
+        ask(connection, f"select count(*) from {PIPELINE.target}")
+        return ask(connection, "select count(*) from pg_locks where pid = pg_backend_pid()")
+
+
+def ask(connection: Connection, query: str, *values: object) -> int:
+    """The one number that a query answers."""
+    row = connection.execute(query.encode(), values or None).fetchone()
+    return int(row[0]) if row else 0
+
+
+@contextmanager
+def watching(bench: Bench) -> Iterator[None]:
+    """Ask for a record again and again while leaves are merged, and note how long each answer took."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        with psycopg.connect(bench.db, autocommit=True) as connection:
+            while not ended.wait(0.005):
+                bench.waits.append(clock(lambda: query_by_time(connection, bench)))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def clock(do: Callable[[], Any]) -> float:
+    """How many seconds it took."""
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
+
+
+def _middle(do: Callable[[], Any], times: int = 5) -> str:
+    do()
+    return f"{1000 * statistics.median(clock(do) for _ in range(times)):.1f}"
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Markdown, to be put into docs/explanation/many-loads.md."""
+    head = [
+        "merged",
+        "loads",
+        "leaves",
+        "plan",
+        "publish",
+        "status",
+        "an hour by time",
+        "count of all",
+        "locks of that",
+    ]
+    for row in (head, ["---"] * len(head), *rows):
+        print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""`penstock maintain`: leaves are merged, and what is past its keeping time is dropped."""
+
+# Typer reads the annotations when the program runs, so they are not postponed here.
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psycopg
+import typer
+
+from penstock.cli import output
+from penstock.cli.entry import Json, Names, choose_pipelines, read_environment
+from penstock.cli.output import stopping
+from penstock.errors import PenstockError
+from penstock.ledger import explain
+from penstock.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from penstock.maintenance.maintaining import Maintained
+
+
+def maintain(
+    names: Names = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Merge the leaves of targets, and drop what is past its keeping time. Loads and readers go on meanwhile."""
+    with stopping(as_json=json):
+        settings = read_environment()
+        pipelines = choose_pipelines(settings.pipelines, names)
+        failed: list[PenstockError] = []
+        documents = []
+        for pipeline in pipelines:
+            try:
+                documents.append(_maintain(settings.db, pipeline, dry_run=dry_run))
+            except PenstockError as error:  # one pipeline stops no other
+                failed.append(error)
+                output.tell(str(error))
+                documents.append(output.describe_error(error) | {"pipeline": pipeline.name})
+        if json:
+            output.print_json({"pipelines": documents})
+        if failed:
+            raise typer.Exit(max(error.exit_code for error in failed))
+
+
+def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> dict[str, Any]:
+    from penstock.maintenance.maintaining import maintain as maintain_pipeline
+    from penstock.maintenance.maintaining import preview_maintenance
+
+    try:
+        done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.tell)
+    except psycopg.Error as error:
+        raise explain(error) from None
+    output.tell(_describe(done, dry_run=dry_run))
+    return asdict(done)
+
+
+def _describe(done: "Maintained", *, dry_run: bool) -> str:
+    would = "would be " if dry_run else ""
+    dropped = done.dropped
+    parts = [
+        (len(dropped.kept_loads), "loads that were rolled back: rows no longer kept"),
+        (dropped.uncounted, "quarantined records that never counted"),
+        (dropped.emptied, "quarantined records: what they held"),
+        (dropped.tasks, "records of tasks of old attempts"),
+        (dropped.tables, "tables of old attempts"),
+    ]
+    told = "; ".join(f"{count:,} {what}" for count, what in parts if count)
+    return (
+        f"{done.pipeline}: {done.leaves_before} leaves {would}merged into {done.leaves_after} by {done.merges} merges; "
+        f"{would}dropped: {told or 'nothing'}."
+    )

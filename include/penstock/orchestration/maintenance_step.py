@@ -1,0 +1,22 @@
+"""What the DAG penstock_maintenance does: the maintenance of one pipeline."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.orchestration.connections import read_db
+from penstock.orchestration.declared import read_named
+from penstock.orchestration.failing import deciding_retries
+
+log = logging.getLogger(__name__)
+
+
+def maintain(name: str) -> None:
+    """Merge the leaves of a pipeline's target, and drop what is past its time, by the declaration of today."""
+    from penstock.maintenance.maintaining import maintain as maintain_pipeline
+
+    with deciding_retries():
+        done = maintain_pipeline(read_db(), read_named(name), log.info)
+    log.info(
+        "%s: %d leaves before, %d now; dropped: %s.", done.pipeline, done.leaves_before, done.leaves_after, done.dropped
+    )

@@ -1,0 +1,104 @@
+-- name: find_pipeline
+-- The pipeline, if it has planned anything yet.
+select pipeline_id from penstock.pipeline where name = %(name)s
+
+-- name: lock_maintenance
+-- For as long as the session lasts: one process maintains a pipeline. False if another does.
+select pg_try_advisory_lock(hashtextextended('penstock maintain ' || %(pipeline_id)s, 0)) as locked
+
+-- name: lock_pipeline_now
+-- The lock of plan and publish, or an error: who has it may wait for what this session holds.
+select from penstock.pipeline where pipeline_id = %(pipeline_id)s for no key update nowait
+
+-- name: read_clock
+-- The server's clock, which transactions are dated by.
+select clock_timestamp() as moment
+
+-- name: read_leaves
+-- The partitions of the target: bounds, bytes as the planner knows them, and how many loads each has ever held.
+select leaf.schema, leaf.name, leaf.from_load, leaf.until_load, leaf.size,
+       (select count(*) from penstock.load l
+        where l.load_id >= leaf.from_load and l.load_id < leaf.until_load
+          and l.pipeline_id = %(pipeline_id)s and l.published_at is not null) as loads
+from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load,
+             greatest(c.relpages, 0) * current_setting('block_size')::bigint as size
+      from pg_inherits i
+      join pg_class c on c.oid = i.inhrelid
+      join pg_namespace n on n.oid = c.relnamespace
+      cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                      $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+      where i.inhparent = to_regclass(%(target)s) and c.relkind = 'r' and b.bounds is not null) leaf
+order by leaf.from_load
+
+-- name: find_unfinished
+-- Loads that may still be attached to the target: no merged leaf may take their place.
+select load_id from penstock.load
+where state in ('planned', 'staging', 'staged', 'validated', 'held') and declaration ->> 'target' = %(target)s
+order by load_id
+
+-- name: read_indexes
+-- The indexes of the target, as what follows the name of a table in CREATE INDEX.
+select d.is_unique, substr(d.told, strpos(d.told, d.marked) + length(d.marked)) as definition
+from (select i.indisunique as is_unique, pg_get_indexdef(i.indexrelid) as told, i.indexrelid,
+             format(' ON ONLY %%I.%%I ', n.nspname, c.relname) as marked
+      from pg_index i
+      join pg_class c on c.oid = i.indrelid
+      join pg_namespace n on n.oid = c.relnamespace
+      where i.indrelid = to_regclass(%(target)s)
+        and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) d
+where strpos(d.told, d.marked) > 0
+order by d.indexrelid
+
+-- name: look_anew
+-- Within a transaction PostgreSQL shows the sessions as it has shown them before, unless it is told.
+select pg_stat_clear_snapshot()
+
+-- name: find_waiting
+-- Who waits for a lock of this session.
+select pid from pg_stat_activity
+where datname = current_database() and wait_event_type = 'Lock' and pg_backend_pid() = any (pg_blocking_pids(pid))
+
+-- name: find_older_snapshot
+-- A transaction that began before a moment and still reads by its snapshot: it may not see what was changed before.
+select pid from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+  and application_name <> 'penstock maintain' and backend_xmin is not null and xact_start < %(moment)s
+limit 1
+
+-- name: find_past_kept
+-- Loads that were rolled back, and whose rows have been kept for as long as was declared.
+select load_id from penstock.load
+where pipeline_id = %(pipeline_id)s and state = 'rolled_back' and kept_until < now() order by load_id
+
+-- name: end_keeping
+-- The rows of a load that was rolled back are kept no longer; the caller checks that one row came out.
+update penstock.load set kept_until = null
+where load_id = %(load_id)s and state = 'rolled_back' and kept_until < now()
+
+-- name: forget_aside
+-- What an undo would have covered again.
+delete from penstock.aside where load_id = %(load_id)s
+
+-- name: drop_uncounted
+-- Quarantined records that never counted, or count no more: of attempts that were not the last, of loads that ended in
+-- another way than published. They are kept for a while, for whoever looks for the cause.
+delete from penstock.quarantine q
+using penstock.load l
+where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s
+  and l.ended_at < now() - make_interval(days => %(days)s)
+  and (q.attempt <> l.attempt or l.state in ('failed', 'superseded', 'discarded')
+       or l.state = 'rolled_back' and l.kept_until is null)
+
+-- name: empty_quarantine
+-- Quarantined records past their time: what they held goes. Where each was, and why, stays: the offsets add up by it.
+update penstock.quarantine q
+set key = null, value = null, headers = '[]', detail = 'dropped after its time', dropped_at = now()
+from penstock.load l
+where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s and q.dropped_at is null
+  and l.published_at < now() - make_interval(days => %(days)s)
+
+-- name: drop_old_tasks
+-- What tasks of attempts wrote that were not the last.
+delete from penstock.stage_task t
+using penstock.load l
+where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s and t.attempt < l.attempt

@@ -1,0 +1,400 @@
+"""Merging leaves against a real PostgreSQL: every row once in every snapshot, whoever reads, writes or dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+
+from declaring import COLUMNS, declare, write_declaration
+from fix_loads import stage_rows
+from loading_process import BIN, await_true, query
+from penstock import ledger
+from penstock.backfill.asking import ByOffsets, Span
+from penstock.errors import FencedError, PenstockError
+from penstock.ledger import open_ledger
+from penstock.maintenance import levels
+from penstock.maintenance.maintaining import maintain, preview_maintenance
+from penstock.maintenance.merging import Merge, merge_in
+from penstock.maintenance.reading import read_leaves
+from penstock.publish import publish_in
+from penstock.ranges import Range
+from penstock.rollback import roll_back, undo_rollback
+from producing import Account
+from proving import Watcher, find_faults
+from whole_loads import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.maintenance.maintaining import Maintained
+    from penstock.pipeline import Pipeline
+    from penstock.stack.broker import Broker
+
+ORDERS = declare("topic", indexes=[["id"]])
+ROWS = 10
+LOADS = "select count(*) from penstock.load"
+COUNT = "select count(*), count(distinct (_partition, _offset)) from analytics.orders"
+
+
+@pytest.fixture(autouse=True)
+def _three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three leaves become one, so that a test needs few loads."""
+    monkeypatch.setattr(levels, "FAN_IN", 3)
+
+
+def validated(db: str, ranges: list[Range], kind: str = "live", pipeline: Pipeline = ORDERS) -> int:
+    load_id = stage_rows(db, ranges, pipeline=pipeline, kind=kind)
+    with open_ledger(db) as connection:
+        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+    return load_id
+
+
+def publish(db: str, load_id: int) -> int:
+    with open_ledger(db) as connection:
+        publish_in(connection, load_id)
+    return load_id
+
+
+def publish_loads(db: str, count: int, first: int = 0, pipeline: Pipeline = ORDERS) -> list[int]:
+    """Published loads of ten rows each, one after the other in partition 0."""
+    starts = range(first * ROWS, (first + count) * ROWS, ROWS)
+    return [publish(db, validated(db, [Range(0, start, start + ROWS)], pipeline=pipeline)) for start in starts]
+
+
+def merge_all(db: str, pipeline: Pipeline = ORDERS) -> Maintained:
+    told: list[str] = []
+    return maintain(db, pipeline, told.append)
+
+
+def leaves(db: str) -> list[tuple[int, int]]:
+    with open_ledger(db) as connection:
+        return [(leaf.from_load, leaf.until_load) for leaf in read_leaves(connection, ORDERS, 1)]
+
+
+def rows(db: str) -> list[Any]:
+    return query(db, "select _load_id, _partition, _offset, id, note from analytics.orders order by 1, 2, 3")
+
+
+@contextmanager
+def snapshot(
+    db: str, first: str = LOADS, level: IsolationLevel = IsolationLevel.REPEATABLE_READ
+) -> Iterator[psycopg.Connection[Any]]:
+    """An open transaction with a first statement behind it; at REPEATABLE READ it has its snapshot from then on."""
+    with psycopg.connect(db) as connection:
+        connection.isolation_level = level
+        connection.execute(first)
+        yield connection
+        connection.rollback()
+
+
+@contextmanager
+def merging(db: str) -> Iterator[tuple[Any, psycopg.Connection[Any]]]:
+    """A merge that has copied all, and waits because a snapshot is older than it; the block may end that."""
+    with ThreadPoolExecutor(1) as pool, snapshot(db) as older:
+        future = pool.submit(merge_all, db)
+        await_true(lambda: held_by_a_merge(db) or future.done(), "a merge holds its leaves")
+        assert not future.done()
+        yield future, older
+        older.rollback()
+
+
+def held_by_a_merge(db: str) -> bool:
+    """Whether a merge has copied its leaves, and waits for its moment."""
+    return bool(
+        query(
+            db,
+            "select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'"
+            " and application_name = 'penstock maintain' and query like 'select pid from pg_stat_activity%%'",
+        )
+    )
+
+
+def test_leaves_become_one_and_every_row_stays_as_it_was_with_its_indexes(db: str) -> None:
+    publish_loads(db, 4)
+    with psycopg.connect(db) as connection:
+        connection.execute("create index on analytics.orders (lower(note)) where id > 5")
+    before = rows(db)
+
+    assert preview_maintenance(db, ORDERS).leaves_after == 2
+    assert leaves(db) == [(1, 2), (2, 3), (3, 4), (4, 5)]
+    done = merge_all(db)
+
+    assert (done.leaves_before, done.leaves_after, done.merges) == (4, 2, 1)
+    assert leaves(db) == [(1, 4), (4, 5)]
+    assert rows(db) == before
+    assert query(db, "select indexname, split_part(indexdef, 'USING ', 2) from pg_indexes"
+                     " where tablename = 'orders_loads_1_3' order by 1") == [
+        ("orders_loads_1_3_id_idx", "btree (id)"),
+        ("orders_loads_1_3_lower_idx", "btree (lower(note)) WHERE (id > 5)"),
+        ("orders_loads_1_3_pkey", "btree (_partition, _offset, _load_id)"),
+    ]  # fmt: skip
+    assert query(db, "select count(*) from pg_index i join pg_inherits h on h.inhrelid = i.indexrelid"
+                     " where i.indrelid = 'analytics.orders_loads_1_3'::regclass") == [(2,)]  # fmt: skip
+    assert merge_all(db).merges == 0
+
+
+def test_the_merged_leaf_takes_its_place_without_a_row_being_read(db: str) -> None:
+    publish_loads(db, 3)
+    with open_ledger(db) as keeper, open_ledger(db) as reader:
+        merge = Merge(ORDERS, 1, tuple(read_leaves(reader, ORDERS, 1)))
+        reader.commit()
+        keeper.execute("set client_min_messages = debug1")
+        told: list[str] = []
+        keeper.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        assert merge_in(keeper, reader, merge) == 3 * ROWS
+    assert any("implied by existing constraints" in message for message in told), told
+    assert not any("verifying table" in message for message in told), told
+
+
+def test_leaves_are_merged_by_levels_until_few_are_left(db: str) -> None:
+    publish_loads(db, 13)
+    before = rows(db)
+    assert merge_all(db).leaves_after == 3
+    assert leaves(db) == [(1, 10), (10, 13), (13, 14)]
+    publish_loads(db, 5, first=13)
+    assert merge_all(db).leaves_after == 2
+    assert leaves(db) == [(1, 10), (10, 19)]
+    assert rows(db)[: len(before)] == before
+
+
+def test_readers_who_poll_all_the_while_see_every_row_once(db: str) -> None:
+    publish_loads(db, 9)
+    expected = (9 * ROWS, 9 * ROWS)
+    ended = threading.Event()
+
+    def poll(level: IsolationLevel) -> list[Any]:
+        seen: list[Any] = []
+        with psycopg.connect(db) as connection:
+            connection.isolation_level = level
+            while not (ended.is_set() and seen):
+                connection.execute(LOADS)  # a snapshot from before the table is looked up
+                seen += [connection.execute(COUNT).fetchone(), connection.execute(COUNT).fetchone()]
+                connection.commit()
+        return seen
+
+    with ThreadPoolExecutor(2) as pool:
+        polls = [pool.submit(poll, level) for level in (IsolationLevel.REPEATABLE_READ, IsolationLevel.READ_COMMITTED)]
+        try:
+            assert merge_all(db).merges == 4
+        finally:
+            ended.set()
+        seen = [row for done in polls for row in done.result(60)]
+    assert set(seen) == {expected}
+
+
+def test_a_snapshot_from_before_the_swap_sees_every_row_after_it_and_a_publish_goes_on_meanwhile(db: str) -> None:
+    publish_loads(db, 3)
+    with merging(db) as (merged, older):
+        publish_loads(db, 1, first=3)
+        with snapshot(db) as reader:
+            older.rollback()
+            assert merged.result(60).merges == 1
+            assert reader.execute(COUNT).fetchone() == (40, 40)
+    assert leaves(db) == [(1, 4), (4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("first", "level"),
+    [
+        (LOADS, IsolationLevel.REPEATABLE_READ),  # it must not see the load that is published behind it
+        (COUNT, IsolationLevel.REPEATABLE_READ),
+        (COUNT, IsolationLevel.READ_COMMITTED),  # it holds the target, and no snapshot
+    ],
+)
+def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_reader_waits(
+    db: str, first: str, level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.maintenance.merging.SWAP_SECONDS", 1)
+    publish_loads(db, 2)
+    with snapshot(db, first, level), ThreadPoolExecutor(1) as pool:
+        publish_loads(db, 1, first=2)
+        merged = pool.submit(merge_all, db)
+        with psycopg.connect(db, autocommit=True) as other:
+            other.execute("set lock_timeout = '1s'")
+            while not merged.done():
+                assert other.execute(COUNT).fetchone() == (30, 30)
+        with pytest.raises(PenstockError, match=r"loads 1 to 3 of analytics.orders is put off: for 1 s somebody read"):
+            merged.result(60)
+    assert len(leaves(db)) == 3
+    assert merge_all(db).leaves_after == 1
+
+
+def test_a_load_in_a_merged_leaf_is_rolled_back_and_brought_back(db: str) -> None:
+    loads = publish_loads(db, 3)
+    merge_all(db)
+    before = rows(db)
+    with snapshot(db, COUNT) as reader:
+        rolled = roll_back(db, loads[1], "ann", "wrong prices")
+        assert reader.execute(COUNT).fetchone() == (30, 30)
+
+    assert [str(range_) for range_ in rolled.ranges] == ["partition 0 offsets [10, 20)"]
+    assert rows(db) == [row for row in before if row[0] != loads[1]]
+    assert query(db, "select from_offset, until_offset from penstock.gaps") == [(10, 20)]
+    with psycopg.connect(db) as connection:
+        connection.execute("alter table analytics.orders add column city text")
+    undo_rollback(db, loads[1], "ann", "they were right")
+    assert rows(db) == before
+    assert query(db, "select count(*) from pg_class where relnamespace = 'penstock_kept'::regnamespace") == [(0,)]
+    assert leaves(db) == [(1, 4)]
+
+
+def test_a_rollback_is_undone_although_its_neighbours_were_merged_over_its_place(db: str) -> None:
+    loads = publish_loads(db, 4)
+    before = rows(db)
+    roll_back(db, loads[1], "ann", "wrong prices")
+    merge_all(db)
+    assert leaves(db) == [(1, 5)]
+    undo_rollback(db, loads[1], "ann", "they were right")
+    assert rows(db) == before
+
+
+def test_a_replay_takes_parts_of_two_loads_out_of_a_merged_leaf(db: str) -> None:
+    publish_loads(db, 3)
+    merge_all(db)
+    replay = publish(db, validated(db, [Range(0, 5, 15)], "replay"))
+    assert query(db, COUNT) == [(30, 30)]
+    assert query(db, "select from_offset, until_offset, load_id from penstock.covered order by 1") == [
+        (0, 5, 1), (5, 15, replay), (15, 20, 2), (20, 30, 3),
+    ]  # fmt: skip
+    publish_loads(db, 5, first=3)
+    merge_all(db)
+    assert leaves(db) == [(1, 10)]
+    assert query(db, "select count(*), min(_offset), max(_offset) from analytics.orders where _load_id = 4") == [
+        (10, 5, 14)
+    ]
+    assert query(db, COUNT) == [(80, 80)]
+
+
+@pytest.mark.parametrize("what", ["replay", "rollback", "new column"])
+def test_who_changes_what_was_published_ends_a_merge_that_is_under_way(db: str, what: str) -> None:
+    loads = publish_loads(db, 3)
+    replay = validated(db, [Range(0, 5, 15)], "replay")
+    with merging(db) as (merged, _):
+        if what == "replay":
+            publish(db, replay)
+        elif what == "rollback":
+            roll_back(db, loads[1], "ann", "wrong prices")
+        else:
+            wider = declare("topic", columns={**COLUMNS, "city": {"type": "text"}})
+            validated(db, [Range(1, 0, 5)], pipeline=wider)
+        with pytest.raises(PenstockError, match="gave way to somebody who changes its leaves"):
+            merged.result(60)
+    assert len(leaves(db)) == (4 if what == "replay" else 2 if what == "rollback" else 3)
+    assert query(db, COUNT) == [(20, 20) if what == "rollback" else (30, 30)]
+
+
+def test_rows_that_somebody_deletes_by_hand_meanwhile_do_not_come_back(db: str) -> None:
+    publish_loads(db, 3)
+    with merging(db) as (merged, _), ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(query, db, "delete from analytics.orders where id = 7 returning id")
+        with pytest.raises(PenstockError, match="is put off: somebody waits for its leaves"):
+            merged.result(60)
+        assert deleted.result(60) == [(7,)]
+    assert merge_all(db).leaves_after == 1
+    assert query(db, COUNT) == [(29, 29)]
+
+
+def test_no_merge_goes_over_a_load_that_is_not_finished(db: str) -> None:
+    publish_loads(db, 2)
+    waiting = validated(db, [Range(1, 0, 10)], "backfill")
+    publish_loads(db, 2, first=2)
+    assert merge_all(db).leaves_after == 4
+    publish(db, waiting)
+    assert merge_all(db).leaves_after == 3
+    assert query(db, COUNT) == [(50, 50)]
+
+
+def test_a_merge_planned_before_its_leaves_changed_is_put_off(db: str) -> None:
+    loads = publish_loads(db, 3)
+    with closing(open_ledger(db)) as keeper, closing(open_ledger(db)) as reader:
+        merge = Merge(ORDERS, 1, tuple(read_leaves(reader, ORDERS, 1)))
+        reader.commit()
+        roll_back(db, loads[1], "ann", "wrong prices")
+        with pytest.raises(PenstockError, match="its leaves have changed since it was planned"):
+            merge_in(keeper, reader, merge)
+
+
+def test_the_same_offsets_of_a_topic_that_was_created_again_lie_in_one_leaf(db: str) -> None:
+    publish_loads(db, 2)
+    with psycopg.connect(db) as connection:
+        connection.execute(
+            "insert into penstock.generation (pipeline_id, cluster_id, topic_id) values (1, 'c', 'another')"
+        )
+        connection.execute("update penstock.load set run_id = run_id || ' before'")
+    publish_loads(db, 1)
+    assert merge_all(db).leaves_after == 1
+    assert query(db, COUNT) == [(30, 20)]
+
+
+def test_one_process_maintains_a_pipeline_and_another_is_told_so(db: str) -> None:
+    publish_loads(db, 3)
+    with psycopg.connect(db) as other:
+        other.execute("select pg_advisory_lock(hashtextextended('penstock maintain ' || 1, 0))")
+        with pytest.raises(FencedError, match="another process maintains the pipeline"):
+            merge_all(db)
+    assert merge_all(db).merges == 1
+
+
+def test_what_was_never_loaded_needs_no_maintenance(db: str) -> None:
+    assert merge_all(db).leaves_before == 0
+
+
+def test_a_process_killed_between_the_copy_and_the_swap_leaves_nothing(db: str, tmp_path: Path) -> None:
+    publish_loads(db, 10)  # the program itself merges ten
+    write_declaration(tmp_path, "topic", indexes=[["id"]])
+    command = [str(BIN / "penstock"), "maintain", "orders"]
+    given = {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": "localhost:1", "PENSTOCK_PIPELINES": str(tmp_path)}
+    environment = {**os.environ, **given}
+    with snapshot(db):
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        try:
+            await_true(lambda: held_by_a_merge(db), "the merge has copied, and waits for the snapshot")
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+    await_true(
+        lambda: not query(db, "select 1 from pg_stat_activity where application_name = 'penstock maintain'"),
+        "PostgreSQL has noticed",
+    )
+    assert len(leaves(db)) == 10
+    assert query(db, "select relname from pg_class where relname like 'orders_loads%%'") == []
+    done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert '"leaves_before": 10, "leaves_after": 1, "merges": 1' in done.stdout
+    assert query(db, COUNT) == [(100, 100)]
+
+
+def test_whole_loads_stay_accounted_for_through_merges_a_replay_a_rollback_and_its_undo(
+    db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(2))
+    loader = Loader(db, kafka.bootstrap, spark, declare(account.topic))
+    loads = []
+    for _ in range(3):
+        account.send_orders(20, partition=0)
+        account.send_orders(10, partition=1)
+        loads.append(loader.load())
+    before = loader.rows()
+
+    with Watcher(db):
+        assert merge_all(db, loader.pipeline).leaves_after == 1
+        loader.backfill(ByOffsets((Span(0, 10, 30), Span(1, 5, 15))), replace=True)
+        assert loader.rows() == before
+    roll_back(db, loads[2], "ann", "wrong prices")
+    assert loader.gaps() == [(0, 40, 60), (1, 20, 30)]
+    undo_rollback(db, loads[2], "ann", "they were right")
+
+    assert loader.rows() == before
+    assert find_faults(db, account) == []
