@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 FOLDER = PROJECT / ".penstock" / "bench-many-loads"
 TOPIC, PARTITIONS, ROWS = "many_loads", 2, 20
-SIZES = (10, 1_000, 10_000)
+# A power of ten leaves one leaf, and one load less the most that there can be.
+SIZES = (10, 999, 1_000, 9_999, 10_000)
 # More would take long, and more locks than a server has by default.
 UNMERGED_SIZES = (10, 1_000, 3_000)
 EVERY = 100

@@ -22,12 +22,14 @@ from penstock.backfill.asking import ByOffsets, Span
 from penstock.errors import FencedError, PenstockError
 from penstock.ledger import open_ledger
 from penstock.maintenance import levels
+from penstock.maintenance import merging as merging_module
 from penstock.maintenance.maintaining import maintain, preview_maintenance
 from penstock.maintenance.merging import Merge, merge_in
 from penstock.maintenance.reading import read_leaves
 from penstock.publish import publish_in
 from penstock.ranges import Range
 from penstock.rollback import roll_back, undo_rollback
+from penstock.target import attach_leaf
 from producing import Account
 from proving import Watcher, find_faults
 from whole_loads import Loader
@@ -146,8 +148,17 @@ def test_leaves_become_one_and_every_row_stays_as_it_was_with_its_indexes(db: st
     assert merge_all(db).merges == 0
 
 
-def test_the_merged_leaf_takes_its_place_without_a_row_being_read(db: str) -> None:
+def test_the_merged_leaf_takes_its_place_without_a_row_being_read_or_an_index_being_built(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     publish_loads(db, 3)
+    ready: list[Any] = []
+
+    def look(connection: psycopg.Connection[Any], *given: Any) -> None:
+        ready.extend(connection.execute("select indexname from pg_indexes where tablename = 'orders_loads_1_3'"))
+        attach_leaf(connection, *given)
+
+    monkeypatch.setattr(merging_module, "attach_leaf", look)
     with open_ledger(db) as keeper, open_ledger(db) as reader:
         merge = Merge(ORDERS, 1, tuple(read_leaves(reader, ORDERS, 1)))
         reader.commit()
@@ -155,6 +166,7 @@ def test_the_merged_leaf_takes_its_place_without_a_row_being_read(db: str) -> No
         told: list[str] = []
         keeper.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
         assert merge_in(keeper, reader, merge) == 3 * ROWS
+    assert sorted(ready) == [("orders_loads_1_3_id_idx",), ("orders_loads_1_3_pkey",)]
     assert any("implied by existing constraints" in message for message in told), told
     assert not any("verifying table" in message for message in told), told
 
