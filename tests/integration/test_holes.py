@@ -210,21 +210,22 @@ def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record
 
 
 def test_a_record_that_a_load_has_missed_is_unexplained_until_a_replay_brings_it(log: Log) -> None:
-    log.account.transact(map(order, range(10)), commit=True)
-    missing = log.load(log.account.visible() - {(0, 3), (0, 4), (0, 7)})
+    log.account.transact(map(order, range(2)), commit=False)  # [0, 2), marker 2
+    log.account.transact(map(order, range(10)), commit=True)  # [3, 13), marker 13, of the same producer
+    missing = log.load(log.account.visible() - {(0, 5), (0, 6), (0, 9)})
     found = (
-        HoleRange(missing, 0, 3, 5, HOLDS_A_RECORD),
-        HoleRange(missing, 0, 7, 8, HOLDS_A_RECORD),
+        HoleRange(missing, 0, 5, 7, HOLDS_A_RECORD),
+        HoleRange(missing, 0, 9, 10, HOLDS_A_RECORD),
     )
 
-    assert log.name() == HolesNamed("orders", counts(unexplained=3, marker=1), found)
+    assert log.name() == HolesNamed("orders", counts(unexplained=3, aborted=2, marker=2), found)
     assert log.name().unexplained == found, "an alarm stays until it is mended"
 
-    again = log.replace(Span(0, 3, 8))
+    again = log.replace(Span(0, 5, 10))
     assert log.name().unexplained == ()
-    assert log.told() == [(missing, "marker", 1)]
+    assert log.told() == [(missing, "aborted", 2), (missing, "marker", 1), (missing, "marker", 1)]
     assert query(log.db, "select load_id, holes from penstock.covered order by 1, 2") == [
-        (missing, 0), (missing, 1), (again, 0)
+        (missing, 1), (missing, 3), (again, 0)
     ]  # fmt: skip
 
 
