@@ -374,6 +374,11 @@ def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log
     assert abs(found.began_at - before) < timedelta(minutes=1)
     assert found.unknown == ()
 
+    # Settings that the second reader cannot be given: that something is held back is told all the same.
+    (nameless,) = find_open_transactions({**log.settings, "ssl.cipher.suites": "DEFAULT"}, [log.account.topic])
+    assert (nameless.first_offset, nameless.held_back, nameless.producer_id) == (3, 6, None)
+    assert "ssl.cipher.suites" in nameless.unknown[0]
+
     in_flight.abort_transaction(30)
     log.account.settle("aborted")
     assert find_open_transactions(log.settings, [log.account.topic]) == []
