@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from penstock.errors import FencedError
-from penstock.ledger import read_load
 from penstock.proof.rows import hash_row
-from penstock.ranges import Range, intersect_ranges, subtract_ranges
+from penstock.ranges import Range
 from penstock.statements import Room, read_statements
 from penstock.target import target_identifier
 
@@ -32,21 +31,6 @@ def cover_ranges(connection: Connection, load: Load) -> None:
             ranges=load.ranges,
             next_step="look at penstock.covered for the load that holds them.",
         ) from None
-
-
-def replace_covered(connection: Connection, load: Load) -> None:
-    """Take out what other loads hold of a load's ranges; what they hold beside stays theirs, rows and coverage."""
-    ranges = list(load.ranges)
-    taken = run(connection, "uncover_overlaps", load_id=load.load_id).fetchall()
-    for row in taken:
-        held = Range(row["partition"], row["from_offset"], row["until_offset"])
-        holder = read_load(connection, row["load_id"])
-        for part in intersect_ranges([held], ranges):
-            run_on_range(connection, "delete_rows", holder, part)
-        for rest in subtract_ranges([held], ranges):
-            run_on_range(connection, "cover_rest", holder, rest)
-    for replaced in {row["load_id"] for row in taken}:
-        run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
 
 
 def set_aside(connection: Connection, load: Load) -> list[Range]:
@@ -73,11 +57,13 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(Range(**row) for row in rows)
 
 
-def run_on_range(connection: Connection, statement: str, holder: Load, range_: Range, **tables: sql.Identifier) -> None:
+def run_on_range(
+    connection: Connection, statement: str, holder: Load, range_: Range, **tables: sql.Identifier
+) -> psycopg.Cursor[Any]:
     """Run a named statement on the rows that a load has of a range, in its target."""
     declared = holder.declaration
     named = sql.SQL(read_statements("coverage")[statement].decode())
-    connection.execute(
+    return connection.execute(
         named.format(target=target_identifier(declared.target), row_hash=hash_row(declared), **tables),
         {
             "load_id": holder.load_id,

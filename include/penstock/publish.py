@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock import ledger
-from penstock.coverage import cover_ranges, replace_covered
+from penstock.coverage import cover_ranges
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.identity import refuse_changed_topic
 from penstock.leaf import wait_to_be_alone
 from penstock.ledger import Connection, Load, explain, open_ledger, run, run_for_row
+from penstock.replacing import replace_covered
 from penstock.target import attach_attempt_table, make_way, sweep_attempt_tables
 from penstock.waiting import wait_until
 

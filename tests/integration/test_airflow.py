@@ -161,6 +161,37 @@ def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_what
     assert not [line for line in seen for secret in secrets if str(secret) in line]
 
 
+def test_the_audit_proves_what_was_loaded_and_a_row_changed_by_hand_fails_and_alerts_it(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, list(range(50)))
+    declare(airflow, "audited", topic, alerts="alerts")
+    assert airflow.run("audited")[1] == "success"
+    airflow.wait(
+        lambda: "verify_audited" in {task["task_id"] for task in airflow.get("dags/penstock_audit/tasks")["tasks"]},
+        60,
+        "the audit has a task for the pipeline",
+    )
+
+    run, state = airflow.run("penstock_audit", share=1)
+    tasks = airflow.tasks("penstock_audit", run)
+    assert (state, tasks["verify_audited"], tasks["examine_audited"]) == ("success", "success", "success")
+    assert tasks["verify_idle"] == "skipped", "a pipeline that has loaded nothing has nothing to prove"
+    assert any("no fault; 50 rows in 1 ranges" in line for line in airflow.log("penstock_audit", run, "verify_audited"))
+    assert query(airflow, "select chunks_reread from penstock.verifications where pipeline = 'audited'") == [(1,)]
+    assert alerts == []
+
+    with psycopg.connect(airflow.loads) as connection:
+        connection.execute("update airflow.audited set amount = 7777 where _offset = 13")
+    run, state = airflow.run("penstock_audit", share=0)
+    assert (state, airflow.tasks("penstock_audit", run)["verify_audited"]) == ("failed", "failed")
+    told = airflow.log("penstock_audit", run, "verify_audited")[-1]
+    assert "partition 0 offsets [13, 14): the row is changed" in told
+    [alert] = alerts
+    assert alert["title"] == "Penstock: audited did not pass its audit"
+
+
 def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_alerted_once(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:

@@ -106,6 +106,17 @@ def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets
     assert verify(loader).faults == (), "a replay of the faulty offsets mends them"
 
 
+def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(100)
+    loader.load()
+    tamper(loader, "update analytics.orders set id = id + 1 where _offset = 17")
+    loader.backfill(ByOffsets((Span(0, 40, 60),)), replace=True)
+    assert tell(verify(loader, share=0).faults) == [("rows_changed", 0, 17, 18)]
+    loader.backfill(ByOffsets((Span(0, 10, 20),)), replace=True)
+    assert verify(loader, share=0).faults == ()
+
+
 def test_two_values_that_changed_places_are_found(start: Start) -> None:
     account, loader = start()
     account.send_orders(50)
