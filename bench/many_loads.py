@@ -192,7 +192,7 @@ def _fill(connection: Connection, load: Load, attempt: int, number: int) -> None
 
 def measure(bench: Bench) -> list[str]:
     """Leaves, and what each thing takes. The queries are those of a session that has asked before."""
-    with psycopg.connect(bench.db, autocommit=True) as connection:
+    with psycopg.connect(bench.db, autocommit=True, prepare_threshold=None) as connection:
         leaves = ask(connection, f"select count(*) from pg_inherits where inhparent = '{PIPELINE.target}'::regclass")
         return [
             f"{leaves:,}",
@@ -255,7 +255,7 @@ def watching(bench: Bench) -> Iterator[None]:
     ended = threading.Event()
 
     def watch() -> None:
-        with psycopg.connect(bench.db, autocommit=True) as connection:
+        with psycopg.connect(bench.db, autocommit=True, prepare_threshold=None) as connection:
             while not ended.wait(0.005):
                 bench.waits.append(clock(lambda: query_by_time(connection, bench)))
 

@@ -90,31 +90,6 @@ def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
         thread.join()
 
 
-def test_maintenance_of_a_pipeline_that_fails_stops_no_other(
-    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
-) -> None:
-    """The first test of the module: its pipelines are all there are."""
-    for name in ("busy", "idle"):
-        declare(airflow, name, make_topic(1))
-    wanted = {"busy", "idle"}
-    airflow.wait(
-        lambda: {task["task_id"] for task in airflow.get("dags/penstock_maintenance/tasks")["tasks"]} == wanted,
-        60,
-        "the DAG has a task for each pipeline",
-    )
-    statement = (
-        "with made as (insert into penstock.pipeline (name, topic, target, declaration)"
-        " values ('busy', 't', 'airflow.busy', '{}') returning pipeline_id)"
-        " select pg_advisory_lock(hashtextextended('penstock maintain ' || pipeline_id, 0)) from made"
-    )
-    with psycopg.connect(airflow.loads) as other:
-        other.execute(statement)
-        other.commit()  # the lock is the session's
-        run, state = airflow.run("penstock_maintenance")
-    assert (state, airflow.tasks("penstock_maintenance", run)) == ("failed", {"busy": "failed", "idle": "success"})
-    assert "another process maintains the pipeline" in airflow.log("penstock_maintenance", run, "busy")[-1]
-
-
 def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_whatever_is_cleared(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
 ) -> None:
@@ -136,6 +111,7 @@ def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_what
     assert event["extra"]["rows"] == 200
     assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
 
+    maintained = airflow.trigger("penstock_maintenance")  # beside what follows
     empty, state = airflow.run("hourly")
     skipped = {"stage": "skipped", "validate": "skipped", "publish": "skipped"}
     assert (state, airflow.tasks("hourly", empty)) == ("success", {"plan": "success", **skipped})
@@ -155,6 +131,8 @@ def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_what
         assert any(told in line for line in airflow.log("hourly", run_id, task)), task
     assert query(airflow, "select count(*), count(distinct id) from airflow.hourly") == [(200, 200)]
     assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'hourly'") == [("published", 1)]
+    assert airflow.await_end("penstock_maintenance", maintained) == "success"
+    assert any("leaves before: 1, now: 1" in line for line in airflow.log("penstock_maintenance", maintained, "hourly"))
 
     secrets = [CANARY, psycopg.conninfo.conninfo_to_dict(airflow.loads)["password"]]
     seen = command_lines + read_all_told(airflow, "hourly", run_id)
@@ -177,7 +155,6 @@ def test_the_audit_proves_what_was_loaded_and_a_row_changed_by_hand_fails_and_al
     run, state = airflow.run("penstock_audit", share=1)
     tasks = airflow.tasks("penstock_audit", run)
     assert (state, tasks["verify_audited"], tasks["examine_audited"]) == ("success", "success", "success")
-    assert tasks["verify_idle"] == "skipped", "a pipeline that has loaded nothing has nothing to prove"
     assert any("no fault; 50 rows in 1 ranges" in line for line in airflow.log("penstock_audit", run, "verify_audited"))
     assert query(airflow, "select chunks_reread from penstock.verifications where pipeline = 'audited'") == [(1,)]
     assert alerts == []

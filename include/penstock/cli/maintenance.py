@@ -56,7 +56,7 @@ def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _describe(done: "Maintained", *, dry_run: bool) -> str:
-    would = "would be " if dry_run else ""
+    now, dropping = ("would be", "would drop") if dry_run else ("now", "dropped")
     dropped = done.dropped
     parts = [
         (len(dropped.kept_loads), "loads that were rolled back: rows no longer kept"),
@@ -67,6 +67,6 @@ def _describe(done: "Maintained", *, dry_run: bool) -> str:
     ]
     told = "; ".join(f"{count:,} {what}" for count, what in parts if count)
     return (
-        f"{done.pipeline}: {done.leaves_before} leaves {would}merged into {done.leaves_after} by {done.merges} merges; "
-        f"{would}dropped: {told or 'nothing'}."
+        f"{done.pipeline}: leaves before: {done.leaves_before}, {now}: {done.leaves_after} (merges: {done.merges}); "
+        f"{dropping}: {told or 'nothing'}."
     )

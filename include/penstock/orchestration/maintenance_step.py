@@ -18,5 +18,9 @@ def maintain(name: str) -> None:
     with deciding_retries():
         done = maintain_pipeline(read_db(), read_named(name), log.info)
     log.info(
-        "%s: %d leaves before, %d now; dropped: %s.", done.pipeline, done.leaves_before, done.leaves_after, done.dropped
+        "%s: leaves before: %d, now: %d; dropped: %s.",
+        done.pipeline,
+        done.leaves_before,
+        done.leaves_after,
+        done.dropped,
     )
