@@ -25,7 +25,7 @@ lint:
 	@$(BIN)/mypy
 
 unit:
-	@$(BIN)/pytest -q -m "not services"
+	@$(BIN)/pytest -q -n 2 -m "not services"
 
 test: check .jars/.checked .jars/spark.jsa  ## everything
 	@$(BIN)/pytest -q -m services

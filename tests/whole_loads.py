@@ -14,6 +14,8 @@ from penstock.backfill.asking import Asked
 from penstock.backfill.planning import plan_backfill
 from penstock.ledger import open_ledger, read_load
 from penstock.planning import plan_load
+from penstock.proof.rereading import run_reread
+from penstock.proof.verifying import verify_pipeline
 from penstock.publish import publish_load
 from penstock.quality import validate_load
 from penstock.settings import Settings
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.backfill.planning import Backfill
     from penstock.ledger import Load
     from penstock.pipeline import Pipeline
+    from penstock.proof.verifying import Verified
 
 _runs = itertools.count(1)
 
@@ -98,6 +101,18 @@ class Loader:
         """All steps after the plan."""
         self.stage(load_id)
         publish_load(self.db, self.settings.kafka, load_id)
+
+    def verify(self, share: float = 1.0) -> Verified:
+        """Verify what was loaded, with the session's Spark as the other reader."""
+        verified = verify_pipeline(
+            self.settings,
+            self.pipeline,
+            "tester",
+            share,
+            lambda settings, verification: run_reread(settings, verification, lambda: self.spark.sparkContext),
+        )
+        assert verified is not None, "something was loaded"
+        return verified
 
     def query(self, sql: str) -> list[Any]:
         with psycopg.connect(self.db) as connection:

@@ -410,3 +410,7 @@ def test_whole_loads_stay_accounted_for_through_merges_a_replay_a_rollback_and_i
 
     assert loader.rows() == before
     assert find_faults(db, account) == []
+    assert loader.verify().faults == ()
+    with psycopg.connect(db) as connection:
+        connection.execute("update analytics.orders set id = -1 where _partition = 0 and _offset = 47")
+    assert [fault.range for fault in loader.verify(share=0).faults] == [Range(0, 47, 48)]

@@ -10,7 +10,6 @@ from psycopg import sql
 from declaring import declare
 from penstock.backfill.asking import AllGaps, ByOffsets, Span
 from penstock.ledger import connect
-from penstock.proof.rereading import run_reread
 from penstock.proof.rows import hash_row
 from penstock.proof.verifying import verify_pipeline
 from penstock.rollback import roll_back, undo_rollback
@@ -19,20 +18,7 @@ from producing import order
 if TYPE_CHECKING:
     from fix_loaders import Start
     from penstock.proof.faults import Fault
-    from penstock.proof.verifying import Verified
     from whole_loads import Loader
-
-
-def verify(loader: Loader, share: float = 1.0) -> Verified:
-    verified = verify_pipeline(
-        loader.settings,
-        loader.pipeline,
-        "tester",
-        share,
-        lambda settings, verification: run_reread(settings, verification, lambda: loader.spark.sparkContext),
-    )
-    assert verified is not None
-    return verified
 
 
 def tell(faults: tuple[Fault, ...]) -> list[tuple[str, int, int, int]]:
@@ -65,7 +51,7 @@ def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_sin
     roll_back(loader.db, second, "ann", "another")
     loader.backfill(AllGaps())
 
-    verified = verify(loader)
+    verified = loader.verify()
 
     assert verified.faults == ()
     assert verified.rows == len(loader.rows())
@@ -91,7 +77,7 @@ def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets
         " where _partition = 1 and _offset = 3",
     )
 
-    verified = verify(loader, share=0)
+    verified = loader.verify(share=0)
 
     assert tell(verified.faults) == [
         ("rows_changed", 0, 17, 18),
@@ -103,7 +89,7 @@ def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets
     ]  # fmt: skip
 
     loader.backfill(ByOffsets((Span(0, 17, 18), Span(0, 230, 231), Span(1, 300, 301))), replace=True)
-    assert verify(loader).faults == (), "a replay of the faulty offsets mends them"
+    assert loader.verify().faults == (), "a replay of the faulty offsets mends them"
 
 
 def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> None:
@@ -112,9 +98,9 @@ def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> Non
     loader.load()
     tamper(loader, "update analytics.orders set id = id + 1 where _offset = 17")
     loader.backfill(ByOffsets((Span(0, 40, 60),)), replace=True)
-    assert tell(verify(loader, share=0).faults) == [("rows_changed", 0, 17, 18)]
+    assert tell(loader.verify(share=0).faults) == [("rows_changed", 0, 17, 18)]
     loader.backfill(ByOffsets((Span(0, 10, 20),)), replace=True)
-    assert verify(loader, share=0).faults == ()
+    assert loader.verify(share=0).faults == ()
 
 
 def test_two_values_that_changed_places_are_found(start: Start) -> None:
@@ -126,7 +112,7 @@ def test_two_values_that_changed_places_are_found(start: Start) -> None:
         "update analytics.orders t set id = o.id, note = o.note from analytics.orders o"
         " where (t._offset = 3 and o._offset = 4) or (t._offset = 4 and o._offset = 3)",
     )
-    assert tell(verify(loader, share=0).faults) == [("rows_changed", 0, 3, 4), ("rows_changed", 0, 4, 5)]
+    assert tell(loader.verify(share=0).faults) == [("rows_changed", 0, 3, 4), ("rows_changed", 0, 4, 5)]
 
 
 def test_tampering_is_found_after_retention_too_and_located_to_its_range(start: Start) -> None:
@@ -138,7 +124,7 @@ def test_tampering_is_found_after_retention_too_and_located_to_its_range(start: 
     account.delete_before(150)
     tamper(loader, "update analytics.orders set note = 'x' where _offset in (20, 120, 180)")
 
-    verified = verify(loader)
+    verified = loader.verify()
 
     assert tell(verified.faults) == [("rows_changed", 0, 0, 100), ("rows_changed", 0, 180, 181)]
     assert (verified.chunks, verified.chunks_held) == (2, 0), "a chunk is read again only if it is still there whole"
@@ -152,7 +138,7 @@ def test_records_in_the_log_that_are_not_those_that_were_loaded_are_found_by_the
     # The log cannot be changed from outside; what was taken of it can: the two must agree, so either shows.
     tamper(loader, "update penstock.stage_task set log_hash = log_hash + 1 where partition = 1")
 
-    [fault] = verify(loader).faults
+    [fault] = loader.verify().faults
 
     assert tell((fault,)) == [("log_changed", 1, 0, 40)]
     assert "the two readers do not agree" in fault.told
@@ -183,13 +169,13 @@ def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
     tamper(loader, "update penstock.position set position = position + 5")
     tamper(loader, "update penstock.coverage set offsets = int8range(0, 29), rows = 29")
 
-    faults = verify(loader, share=0).faults
+    faults = loader.verify(share=0).faults
 
     assert ("ledger", 0, 29, 35) not in tell(faults), "offsets that nothing covers below the position are gaps"
     assert {fault.kind for fault in faults} == {"rows_changed", "rows_too_many"}
     tamper(loader, "update penstock.load set state = 'superseded'")
     tamper(loader, "update penstock.position set position = 20")
-    told = " ".join(str(fault) for fault in verify(loader, share=0).faults)
+    told = " ".join(str(fault) for fault in loader.verify(share=0).faults)
     assert "beyond the position 20" in told
     assert "the load is superseded, and covers partition 0 offsets [0,29)" in told
     assert load
@@ -207,7 +193,7 @@ def test_rows_of_a_load_that_was_never_published_are_found(start: Start) -> None
         f"insert into analytics.orders select id, note, {load + 5}, _partition, _offset, _timestamp"
         " from analytics.orders where _offset < 3",
     )
-    [fault] = verify(loader, share=0).faults
+    [fault] = loader.verify(share=0).faults
     assert (fault.kind, fault.told) == ("rows_too_many", f"3 rows name load {load + 5}, which covers nothing.")
 
 
@@ -216,7 +202,7 @@ def test_a_quarantined_record_that_is_gone_is_found(start: Start) -> None:
     account.send([b"no JSON", order(1), b"nor this"])
     loader.load()
     tamper(loader, 'delete from penstock.quarantine where "offset" = 2')
-    assert tell(verify(loader, share=0).faults) == [("quarantine", 0, 2, 3)]
+    assert tell(loader.verify(share=0).faults) == [("quarantine", 0, 2, 3)]
 
 
 COLUMNS = {

@@ -1,19 +1,21 @@
 """Whether the table holds, range by range, the rows that the ledger says: their number and their fingerprint.
 
-Nothing is locked while rows are counted, so a publish, replay or rollback may come between the ledger and the rows.
-Whatever does not fit is counted once more behind the pipeline's lock, which all of them take: what then does not fit
-is a fault.
+Each leaf of the target is read once, whatever number of loads it holds. Nothing is locked meanwhile, so a publish,
+replay, rollback or merge may come between the ledger and the rows. Whatever does not fit is counted once more behind
+the pipeline's lock, which all of them take: what then does not fit is a fault.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
 from penstock import ledger
-from penstock.ledger import open_ledger, read_load
+from penstock.ledger import open_ledger
+from penstock.pipeline import Pipeline
 from penstock.proof.adding_up import run
 from penstock.proof.faults import Fault
 from penstock.proof.rows import hash_row
@@ -22,18 +24,31 @@ from penstock.statements import read_statements
 from penstock.target import read_columns, target_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
     from decimal import Decimal
 
-    from penstock.ledger import Connection, Load
+    from penstock.ledger import Connection
     from penstock.pipeline import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A published range: what the ledger says of its rows, and what the table holds."""
+class Covering:
+    """A load that covers anything, and how the rows of it are hashed."""
 
-    range: Range
+    load_id: int
+    generation_id: int
+    target: sql.Identifier
+    row_hash: sql.Composed
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A published range: what the ledger says of its rows, and what the table holds. Rows in none have no range."""
+
+    load_id: int
+    generation_id: int
+    partition: int
+    range: Range | None
     said: int
     found: int
     said_hash: Decimal | None
@@ -42,37 +57,44 @@ class Counted:
     found_quarantined: int
 
 
-def count_loads(uri: str, pipeline: str) -> Iterator[tuple[Load, list[Counted], list[Fault]]]:
-    """Count the rows of every load that covers anything; with each come the faults found in it."""
+def count_loads(uri: str, pipeline: str) -> Iterator[tuple[list[Counted], list[Fault]]]:
+    """Count the rows of all loads that cover anything, leaf by leaf; with each come the faults found in it."""
     with open_ledger(uri) as connection:
-        loads = [row["load_id"] for row in run(connection, "find_covering_loads", pipeline=pipeline)]
+        together = _group_covering(connection, pipeline)
         connection.commit()
-        for load_id in loads:
-            load = read_load(connection, load_id)
-            counted, outside = _count(connection, load)
-            faults = judge_load(load, counted, outside)
-            if faults:
-                ledger.run(connection, "lock_pipeline", name=pipeline)
-                counted, outside = _count(connection, load)
-                faults = judge_load(load, counted, outside)
+        for loads in together:
+            counted, faults = _count_fitting(connection, pipeline, loads)
             connection.commit()
-            yield load, counted, faults
+            yield counted, faults
 
 
-def judge_load(load: Load, counted: list[Counted], outside: Mapping[int, int]) -> list[Fault]:
-    """Compare what the ledger says of a load with what the table holds."""
-    faults = [fault for range_ in counted for fault in _judge_range(load, range_)]
-    for partition, rows in outside.items():
-        told = f"{rows} rows of partition {partition} lie outside the ranges that the load covers."
-        faults.append(Fault("rows_too_many", told, None, load.load_id, load.generation_id))
-    return faults
+def _count_fitting(
+    connection: Connection, pipeline: str, loads: Sequence[Covering]
+) -> tuple[list[Counted], list[Fault]]:
+    """Count loads that lie together; those that do not seem to fit once more, with the pipeline at rest."""
+    counted = _count(connection, loads)
+    odd = {fault.load for fault in judge_counted(counted)}
+    if not odd:
+        return counted, []
+    ledger.run(connection, "lock_pipeline", name=pipeline)
+    again = _count(connection, [load for load in loads if load.load_id in odd])
+    return [each for each in counted if each.load_id not in odd] + again, judge_counted(again)
 
 
-def _judge_range(load: Load, counted: Counted) -> Iterator[Fault]:
-    where = (counted.range, load.load_id, load.generation_id)
-    if counted.found != counted.said:
-        kind = "rows_missing" if counted.found < counted.said else "rows_too_many"
-        yield Fault(kind, f"the table holds {counted.found} rows, and {counted.said} were published.", *where)  # type: ignore[arg-type]
+def judge_counted(counted: Iterable[Counted]) -> list[Fault]:
+    """Compare what the ledger says of ranges with what the table holds."""
+    return [fault for each in counted for fault in _judge(each)]
+
+
+def _judge(counted: Counted) -> Iterator[Fault]:
+    where = (counted.range, counted.load_id, counted.generation_id)
+    if counted.range is None:
+        told = f"{counted.found} rows of partition {counted.partition} lie outside the ranges that the load covers."
+        yield Fault("rows_too_many", told, *where)
+    elif counted.found < counted.said:
+        yield Fault("rows_missing", _tell_rows(counted), *where)
+    elif counted.found > counted.said:
+        yield Fault("rows_too_many", _tell_rows(counted), *where)
     elif counted.said_hash is not None and counted.found_hash != counted.said_hash:
         yield Fault("rows_changed", f"the table's {counted.found} rows are not those that were published.", *where)
     if counted.found_quarantined != counted.said_quarantined:
@@ -80,21 +102,37 @@ def _judge_range(load: Load, counted: Counted) -> Iterator[Fault]:
         yield Fault("quarantine", told, *where)
 
 
-def _count(connection: Connection, load: Load) -> tuple[list[Counted], dict[int, int]]:
-    """Count the rows of a load by the ranges it covers, and by partition those that lie in none of them."""
+def _tell_rows(counted: Counted) -> str:
+    return f"the table holds {counted.found} rows, and {counted.said} were published."
+
+
+def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering]]:
+    """The loads that lie in one leaf and are hashed alike. Most have the same declaration: each is read once."""
+    declared: dict[str, tuple[sql.Identifier, sql.Composed]] = {}
+    together: dict[tuple[str | int, str], list[Covering]] = defaultdict(list)
+    for row in run(connection, "find_covering_loads", pipeline=pipeline):
+        if row["declaration"] not in declared:
+            declaration = Pipeline.model_validate_json(row["declaration"])
+            declared[row["declaration"]] = target_identifier(declaration.target), hash_row(declaration)
+        load = Covering(row["load_id"], row["generation_id"], *declared[row["declaration"]])
+        together[row["leaf"] or load.load_id, load.row_hash.as_string(None)].append(load)
+    return list(together.values())
+
+
+def _count(connection: Connection, loads: Sequence[Covering]) -> list[Counted]:
+    """Count the rows of loads that are hashed alike, by the ranges they cover, and those that lie in none."""
     statement = sql.SQL(read_statements("proof")["count_rows"].decode()).format(
-        target=target_identifier(load.declaration.target), row_hash=hash_row(load.declaration)
+        target=loads[0].target, row_hash=loads[0].row_hash
     )
-    names = ("partition", "from_offset", "until_offset")
-    counted, outside = [], {}
-    for row in connection.execute(statement, {"load_id": load.load_id}):
-        *where, said, found, said_hash, found_hash, said_quarantined, found_quarantined = row
-        if where[1] is None:
-            outside[where[0]] = found
-        else:
-            range_ = Range(**dict(zip(names, where, strict=True)))
-            counted.append(Counted(range_, said, found, said_hash, found_hash, said_quarantined, found_quarantined))
-    return counted, outside
+    generations = {load.load_id: load.generation_id for load in loads}
+    values = {"loads": list(generations), "first": min(generations), "last": max(generations)}
+    return [_make_counted(generations, row) for row in connection.execute(statement, values)]
+
+
+def _make_counted(generations: dict[int, int], row: Sequence[Any]) -> Counted:
+    load_id, partition, start, until, *counts = row
+    range_ = Range(partition, start, until) if start is not None else None
+    return Counted(load_id, generations[load_id], partition, range_, *counts)
 
 
 def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:

@@ -44,8 +44,7 @@ class Looking:
 
 def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[Fault]:
     """A chunk whose log is not what it was: what changed in it, unless compaction explains it."""
-    with open_ledger(looking.settings.db) as connection:
-        load = read_load(connection, chunk.load)
+    load = _read(looking, chunk.load)
     differences, count = _compare_with_log(looking, load, _read_covered(looking, load, chunk.range))
     if looking.compacted and found.records < chunk.records and not differences:
         return []
@@ -56,11 +55,12 @@ def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[
     return [fault, *_tell_differences(fault, differences, count)]
 
 
-def locate_fault(looking: Looking, load: Load, fault: Fault) -> list[Fault]:
+def locate_fault(looking: Looking, fault: Fault) -> list[Fault]:
     """Find the very offsets, as far as the log still holds the range; else the fault stays as it is."""
-    held = _find_held(looking, load, fault.range)
-    if held is None:
+    held = _find_held(looking, fault)
+    if held is None or fault.load is None:
         return [fault]
+    load = _read(looking, fault.load)
     differences, count = _compare_with_log(looking, load, [held])
     return _tell_differences(fault, differences, count) or [fault]
 
@@ -78,6 +78,11 @@ def _compare_with_log(looking: Looking, load: Load, ranges: Sequence[Range]) -> 
     return differences, count
 
 
+def _read(looking: Looking, load_id: int) -> Load:
+    with open_ledger(looking.settings.db) as connection:
+        return read_load(connection, load_id)
+
+
 def _read_covered(looking: Looking, load: Load, range_: Range) -> list[Range]:
     """What of a range its load still covers: another load may have replaced the rest."""
     with open_ledger(looking.settings.db) as connection:
@@ -85,9 +90,10 @@ def _read_covered(looking: Looking, load: Load, range_: Range) -> list[Range]:
     return intersect_ranges([range_], [Range(**row) for row in rows])
 
 
-def _find_held(looking: Looking, load: Load, range_: Range | None) -> Range | None:
-    """What the log still holds of a range that a load covers."""
-    if range_ is None or not looking.same_topic or load.generation_id != looking.generation:
+def _find_held(looking: Looking, fault: Fault) -> Range | None:
+    """What the log still holds of a range that is not as it was."""
+    range_ = fault.range
+    if range_ is None or not looking.same_topic or fault.generation != looking.generation:
         return None
     log = looking.log.partitions.get(range_.partition)
     if log is None or log.start >= range_.until_offset:

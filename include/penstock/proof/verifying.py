@@ -95,11 +95,11 @@ def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> 
 
 
 def _look_at_rows(looking: Looking) -> None:
-    for load, counted, faults in count_loads(looking.settings.db, looking.pipeline.name):
-        looking.counts["ranges"] += len(counted)
-        looking.counts["rows"] += sum(range_.found for range_ in counted)
+    for counted, faults in count_loads(looking.settings.db, looking.pipeline.name):
+        looking.counts["ranges"] += sum(each.range is not None for each in counted)
+        looking.counts["rows"] += sum(each.found for each in counted)
         for fault in faults:
-            looking.faults += locate_fault(looking, load, fault)
+            looking.faults += locate_fault(looking, fault)
     looking.faults += find_orphans(looking.settings.db, looking.pipeline.name, looking.pipeline.target)
 
 

@@ -50,31 +50,45 @@ where p.name = %(pipeline)s and l.state = 'published'
 order by 1
 
 -- name: find_covering_loads
--- The loads that hold anything of a pipeline's target.
-select distinct c.load_id from penstock.coverage c join penstock.pipeline p using (pipeline_id)
-where p.name = %(pipeline)s order by 1
+-- The loads that hold anything of a pipeline's target, each with the leaf that has its place.
+select l.load_id, l.generation_id, l.declaration::text as declaration, leaf.name as leaf
+from penstock.load l
+join penstock.pipeline p using (pipeline_id)
+left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::bigint as from_load,
+                  b.bounds[2]::bigint as until_load
+           from pg_inherits i
+           join pg_class c on c.oid = i.inhrelid
+           cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                           $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)) leaf
+    on leaf.inhparent = to_regclass(l.declaration ->> 'target')
+   and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
+where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.load_id = l.load_id)
+order by l.load_id
 
 -- name: count_rows
--- The rows of a load by the ranges it covers; those in none of them come with a partition and no offsets.
+-- The rows of loads by the ranges they cover; those in none of them come with a partition and no offsets.
 with covered as (
-    select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
+    select c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
            c.quarantined,
            (select count(*) from penstock.quarantine q join penstock.load l using (load_id, attempt)
             where q.load_id = c.load_id and q.partition = c.partition and c.offsets @> q."offset") as in_quarantine
-    from penstock.coverage c where c.load_id = %(load_id)s
+    from penstock.coverage c where c.load_id = any (%(loads)s)
 ),
 held as (
-    select t._partition as partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash
-    from (select _partition, _offset, {row_hash} as hash from {target} where _load_id = %(load_id)s) t
-    left join covered c on c.partition = t._partition and t._offset >= c.from_offset and t._offset < c.until_offset
-    group by 1, 2
+    select t.load_id, t.partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash
+    from (select _load_id as load_id, _partition as partition, _offset, {row_hash} as hash
+          from {target}
+          where _load_id between %(first)s and %(last)s and _load_id = any (%(loads)s)) t
+    left join covered c on c.load_id = t.load_id and c.partition = t.partition
+         and t._offset >= c.from_offset and t._offset < c.until_offset
+    group by 1, 2, 3
 )
-select c.partition, c.from_offset, c.until_offset, c.rows, coalesce(h.rows, 0), c.row_hash, coalesce(h.row_hash, 0),
-       c.quarantined, c.in_quarantine
-from covered c left join held h using (partition, from_offset)
+select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows, coalesce(h.rows, 0), c.row_hash,
+       coalesce(h.row_hash, 0), c.quarantined, c.in_quarantine
+from covered c left join held h using (load_id, partition, from_offset)
 union all
-select partition, null, null, 0, rows, null, 0, 0, 0 from held where from_offset is null
-order by 1, 2
+select load_id, partition, null, null, 0, rows, null, 0, 0, 0 from held where from_offset is null
+order by 1, 2, 3
 
 -- name: find_orphans
 -- Rows that name a load which covers nothing of this pipeline.
