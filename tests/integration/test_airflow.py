@@ -90,12 +90,12 @@ def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
         thread.join()
 
 
-def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_whatever_is_cleared(
-    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_audit_finds_a_hand_in_it(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     topic = make_topic(2)
     produce(kafka, topic, list(range(200)))
-    declare(airflow, "hourly", topic, schedule=f"{datetime.now(UTC).minute} * * * *")
+    declare(airflow, "hourly", topic, schedule=f"{datetime.now(UTC).minute} * * * *", alerts="alerts")
 
     [run] = airflow.wait(lambda: airflow.get("dags/hourly/dagRuns")["dag_runs"], 60, "the scheduler starts a run")
     assert run["run_type"] == "scheduled"
@@ -111,7 +111,8 @@ def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_what
     assert event["extra"]["rows"] == 200
     assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
 
-    maintained = airflow.trigger("penstock_maintenance")  # beside what follows
+    maintained = airflow.trigger("penstock_maintenance")  # both beside what follows
+    audited = airflow.trigger("penstock_audit", share=1)
     empty, state = airflow.run("hourly")
     skipped = {"stage": "skipped", "validate": "skipped", "publish": "skipped"}
     assert (state, airflow.tasks("hourly", empty)) == ("success", {"plan": "success", **skipped})
@@ -133,40 +134,22 @@ def test_an_hourly_run_loads_an_empty_one_skips_and_what_is_published_stays_what
     assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'hourly'") == [("published", 1)]
     assert airflow.await_end("penstock_maintenance", maintained) == "success"
     assert any("leaves before: 1, now: 1" in line for line in airflow.log("penstock_maintenance", maintained, "hourly"))
+    assert airflow.await_end("penstock_audit", audited) == "success"
+    assert set(airflow.tasks("penstock_audit", audited)) == {"verify_hourly", "examine_hourly"}
+    assert any("no fault; 200 rows" in line for line in airflow.log("penstock_audit", audited, "verify_hourly"))
+    assert query(airflow, "select chunks_reread > 0 from penstock.verifications") == [(True,)]
+    assert alerts == []
 
     secrets = [CANARY, psycopg.conninfo.conninfo_to_dict(airflow.loads)["password"]]
     seen = command_lines + read_all_told(airflow, "hourly", run_id)
     assert not [line for line in seen for secret in secrets if str(secret) in line]
 
-
-def test_the_audit_proves_what_was_loaded_and_a_row_changed_by_hand_fails_and_alerts_it(
-    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
-) -> None:
-    topic = make_topic(1)
-    produce(kafka, topic, list(range(50)))
-    declare(airflow, "audited", topic, alerts="alerts")
-    assert airflow.run("audited")[1] == "success"
-    airflow.wait(
-        lambda: "verify_audited" in {task["task_id"] for task in airflow.get("dags/penstock_audit/tasks")["tasks"]},
-        60,
-        "the audit has a task for the pipeline",
-    )
-
-    run, state = airflow.run("penstock_audit", share=1)
-    tasks = airflow.tasks("penstock_audit", run)
-    assert (state, tasks["verify_audited"], tasks["examine_audited"]) == ("success", "success", "success")
-    assert any("no fault; 50 rows in 1 ranges" in line for line in airflow.log("penstock_audit", run, "verify_audited"))
-    assert query(airflow, "select chunks_reread from penstock.verifications where pipeline = 'audited'") == [(1,)]
-    assert alerts == []
-
     with psycopg.connect(airflow.loads) as connection:
-        connection.execute("update airflow.audited set amount = 7777 where _offset = 13")
-    run, state = airflow.run("penstock_audit", share=0)
-    assert (state, airflow.tasks("penstock_audit", run)["verify_audited"]) == ("failed", "failed")
-    told = airflow.log("penstock_audit", run, "verify_audited")[-1]
-    assert "partition 0 offsets [13, 14): the row is changed" in told
-    [alert] = alerts
-    assert alert["title"] == "Penstock: audited did not pass its audit"
+        connection.execute("update airflow.hourly set amount = 7777 where id = 13")
+    run_id, state = airflow.run("penstock_audit", share=0)
+    assert (state, airflow.tasks("penstock_audit", run_id)["verify_hourly"]) == ("failed", "failed")
+    assert "the row is changed, compared with the log" in airflow.log("penstock_audit", run_id, "verify_hourly")[-1]
+    assert [alert["title"] for alert in alerts] == ["Penstock: hourly did not pass its audit"]
 
 
 def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_alerted_once(

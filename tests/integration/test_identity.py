@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from cutting import cut_log
 from declaring import declare, write_declaration
 from fix_kafka import create_topic
+from penstock import kafka as kafka_module
 from penstock.adoption import adopt
 from penstock.backfill.asking import AllGaps, ByOffsets, Span
 from penstock.backfill.running import renew_loads
@@ -186,7 +187,12 @@ def test_a_topic_created_again_while_its_load_was_read_is_not_published(start: S
     assert by_generation(loader) == [(2, 0, offset, 100 + offset) for offset in range(5)]
 
 
-def test_without_kafka_nothing_is_published_and_what_is_published_is_found(start: Start) -> None:
+def test_without_kafka_nothing_is_published_and_what_is_published_is_found(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        kafka_module, "ANSWER_SECONDS", 3
+    )  # 15 in use: that nobody answers is shown, and not waited for
     account, loader = start()
     account.send_orders(5)
     load_id = plan(loader).load.load_id
