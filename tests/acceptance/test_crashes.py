@@ -54,6 +54,7 @@ def stopped_when_half_staged(db: str) -> Iterator[None]:
         )
         connection.commit()
         connection.execute("select pg_advisory_xact_lock(4711)")
+        await_true(lambda: query(db, "select 1 from penstock.stage_task"), "one task is through")
         yield
         assert query(db, "select task from penstock.stage_task") == [(0,)]
         connection.rollback()
