@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -65,12 +66,7 @@ def run_on_range(
     named = sql.SQL(read_statements("coverage")[statement].decode())
     return connection.execute(
         named.format(target=target_identifier(declared.target), row_hash=hash_row(declared), **tables),
-        {
-            "load_id": holder.load_id,
-            "partition": range_.partition,
-            "from_offset": range_.from_offset,
-            "until_offset": range_.until_offset,
-        },
+        {"load_id": holder.load_id, **asdict(range_)},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -50,10 +51,8 @@ def _keep_difference(
             connection,
             "keep_difference",
             load_id=holder.load_id,
-            partition=rest.partition,
-            from_offset=rest.from_offset,
-            until_offset=rest.until_offset,
             difference=said - gone,
+            **asdict(rest),
         )
 
 

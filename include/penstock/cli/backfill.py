@@ -1,9 +1,7 @@
 """`penstock backfill` and `penstock rollback`: any range in, again or out."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
-import sys
 from datetime import datetime
-from io import StringIO
 from typing import Annotated, TextIO
 
 import typer
@@ -49,7 +47,7 @@ def backfill(
     with stopping(as_json=json):
         settings = read_environment()
         (pipeline,) = choose_pipelines(settings.pipelines, [name])
-        spark_log = sys.stderr if verbose else StringIO()
+        spark_log = output.open_spark_log(verbose=verbose)
         if resume is not None:
             _refuse_both(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
             _run(settings, pipeline, resume, parallel, spark_log, as_json=json)

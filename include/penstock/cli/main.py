@@ -1,7 +1,5 @@
 """The commands. Settings are read here, at the entry, and handed on."""
 
-import sys
-from io import StringIO
 from typing import Annotated
 
 import typer
@@ -112,9 +110,8 @@ def run(
         settings = read_environment()
         (pipeline,) = choose_pipelines(settings.pipelines, [name])
         with following(settings.db, pipeline.name):
-            load = run_load(
-                settings, pipeline, run_id or name_run(), output.tell, sys.stderr if verbose else StringIO()
-            )
+            spark_log = output.open_spark_log(verbose=verbose)
+            load = run_load(settings, pipeline, run_id or name_run(), output.tell, spark_log)
         if json:
             output.print_json(tables.load_document(settings, pipeline, load))
         elif load:

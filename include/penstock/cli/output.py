@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import psycopg
 import typer
@@ -32,6 +33,11 @@ STATES: dict[type[PenstockError], str] = {
 def tell(words: str) -> None:
     """Say something to the person at the terminal."""
     people.print(words, markup=False)
+
+
+def open_spark_log(*, verbose: bool) -> TextIO:
+    """Where Spark's log goes: to the person at the terminal, or nowhere."""
+    return sys.stderr if verbose else StringIO()
 
 
 def print_json(document: Mapping[str, Any]) -> None:

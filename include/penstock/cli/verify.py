@@ -1,8 +1,6 @@
 """`penstock verify`: whether the table holds what was published, and the log what was loaded."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
-import sys
-from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,7 +33,7 @@ def verify(
     with stopping(as_json=json):
         settings = read_environment()
         (pipeline,) = choose_pipelines(settings.pipelines, [name])
-        spark_log = sys.stderr if verbose else StringIO()
+        spark_log = output.open_spark_log(verbose=verbose)
         verified = verify_pipeline(
             settings,
             pipeline,

@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 
 from penstock.orchestration import maintenance_step
 from penstock.orchestration.notifying import tell_failure, tell_retry
-from penstock.orchestration.pipeline_dag import FIRST_DELAY, LONGEST_DELAY
+from penstock.orchestration.pipeline_dag import retry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,10 +49,7 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
         tags=["penstock"],
         default_args={
             "owner": "penstock",
-            "retries": 3,
-            "retry_delay": FIRST_DELAY,
-            "retry_exponential_backoff": 2.0,
-            "max_retry_delay": LONGEST_DELAY,
+            **retry(3),
             "on_failure_callback": tell_failure,
             "on_retry_callback": tell_retry,
         },

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from penstock.ledger import Connection
 
-run = Room("proof").run
+_room = Room("proof")
+run, run_for_row = _room.run, _room.run_for_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -89,14 +89,7 @@ def _compare_rows(load: Load, assignment: Assignment, range_: Range, again: pa.R
 
 def _compare_quarantine(db: str, load: Load, range_: Range, poison: set[int]) -> list[Difference]:
     with open_ledger(db) as connection:
-        rows = run(
-            connection,
-            "read_quarantined_offsets",
-            load_id=load.load_id,
-            partition=range_.partition,
-            from_offset=range_.from_offset,
-            until_offset=range_.until_offset,
-        )
+        rows = run(connection, "read_quarantined_offsets", load_id=load.load_id, **asdict(range_))
         held = {row["offset"] for row in rows}
     return [
         *(Difference(offset, "missing", quarantined=True) for offset in poison - held),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.reading import read_topic_config
 from penstock.holes.examining import count_holes, name_holes
-from penstock.kafka import read_log
+from penstock.holes.finding import find_generation
+from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger
-from penstock.proof.adding_up import find_ledger_faults, run
+from penstock.proof.adding_up import find_ledger_faults, run, run_for_row
 from penstock.proof.chunks import choose_share, find_cut, find_held, make_staged
 from penstock.proof.counting import count_loads, find_orphans
 from penstock.proof.faults import Fault
@@ -78,16 +79,15 @@ def verify_pipeline(
 
 def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> Looking | None:
     with open_ledger(settings.db) as connection:
-        known = run(connection, "find_newest_generation", pipeline=pipeline.name).fetchone()
+        known = find_generation(connection, pipeline.name)
         if known is None:
             return None
-        begun = run(connection, "begin_verification", pipeline=pipeline.name, actor=actor, share=share).fetchone()
+        begun = run_for_row(connection, "begin_verification", pipeline=pipeline.name, actor=actor, share=share)
     log = read_log(settings.kafka, pipeline.topic, pipeline.isolation)
-    same = (log.cluster_id, log.topic_id) == (known["cluster_id"], known["topic_id"])
+    same = log.identity == Identity(known.cluster_id, known.topic_id)
     compacted = "compact" in read_topic_config(settings.kafka, pipeline.topic).get("cleanup.policy", "")
-    assert begun  # noqa: S101 - the pipeline was found just now
     looking = Looking(
-        settings, pipeline, begun["verification_id"], log, known["generation_id"], compacted, same_topic=same
+        settings, pipeline, begun["verification_id"], log, known.generation_id, compacted, same_topic=same
     )
     if not same:
         looking.faults.append(Fault("log_changed", "the topic is not the one that was loaded; its log was not read."))

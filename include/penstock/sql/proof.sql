@@ -98,12 +98,6 @@ where not exists (select from penstock.coverage c join penstock.pipeline p using
                   where p.name = %(pipeline)s and c.load_id = t._load_id)
 group by 1, 2 order by 1, 2 limit 100
 
--- name: find_newest_generation
--- The topic that is loaded; no row before the first plan.
-select g.generation_id, g.cluster_id, g.topic_id
-from penstock.generation g join penstock.pipeline p using (pipeline_id)
-where p.name = %(pipeline)s order by g.generation_id desc limit 1
-
 -- name: begin_verification
 -- Somebody looks.
 insert into penstock.verification (pipeline_id, actor, share)
