@@ -13,6 +13,7 @@ from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
@@ -34,9 +35,9 @@ def make_batches(decoder: Decoder) -> list[pa.RecordBatch]:
 
 
 def _make_batch(first: int) -> Batch:
-    numbers = range(first, first + BATCH)
-    values = [make_value(number) for number in numbers]
-    return Batch(0, list(numbers), [1_700_000_000_000] * BATCH, values, [None] * BATCH, lambda _: [])
+    values = [make_value(number) for number in range(first, first + BATCH)]
+    offsets = np.arange(first, first + BATCH)
+    return Batch(0, offsets, np.full(BATCH, 1_700_000_000_000), values, [None] * BATCH, lambda _: [])
 
 
 def repeat_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.pipeline import Pipeline
-    from penstock.reading.contract import Headers
+    from penstock.reading.contract import Headers, Numbers
     from penstock.unfit import Reason
 
 # PostgreSQL takes a field of up to 1 GB, and jsonb may need six times its text.
@@ -164,7 +164,7 @@ class Decoder:
         columns = self._build_declared(read, unfit)
         columns.append(pa.repeat(pa.scalar(self.load_id, pa.int64()), count))
         columns.append(pa.repeat(pa.scalar(batch.partition, pa.int32()), count))
-        columns.append(pa.array(batch.offsets, pa.int64()))
+        columns.append(pa.array(batch.offsets))
         columns.append(_convert_timestamps(batch.timestamps, unfit))
         if self.layout.key is not None:
             columns.append(self._convert_keys(batch, unfit))
@@ -213,13 +213,13 @@ def _read_keys(keys: Sequence[bytes | None], unfit: dict[int, Unfit]) -> list[st
     return texts
 
 
-def _convert_timestamps(millis: Sequence[int], unfit: dict[int, Unfit]) -> pa.Array:
+def _convert_timestamps(millis: Numbers, unfit: dict[int, Unfit]) -> pa.Array:
     try:
         return timestamps.convert_millis(millis)
     except (pa.ArrowInvalid, Unfit):
         pass
     parsed: list[int | None] = []
-    for index, moment in enumerate(millis):
+    for index, moment in enumerate(millis.tolist()):
         try:
             parsed.append(timestamps.parse_millis(moment))
         except Unfit as reason:
@@ -231,8 +231,8 @@ def _convert_timestamps(millis: Sequence[int], unfit: dict[int, Unfit]) -> pa.Ar
 def _pick(batch: Batch, kept: list[int]) -> Batch:
     return Batch(
         partition=batch.partition,
-        offsets=[batch.offsets[index] for index in kept],
-        timestamps=[batch.timestamps[index] for index in kept],
+        offsets=batch.offsets[kept],
+        timestamps=batch.timestamps[kept],
         values=[batch.values[index] for index in kept],
         keys=[batch.keys[index] for index in kept],
         headers=lambda index: batch.headers(kept[index]),
@@ -242,11 +242,11 @@ def _pick(batch: Batch, kept: list[int]) -> Batch:
 def _quarantine(batch: Batch, index: int, reason: Unfit) -> Poison:
     return Poison(
         partition=batch.partition,
-        offset=batch.offsets[index],
+        offset=int(batch.offsets[index]),
         reason=reason.reason,
         detail=reason.detail,
         key=batch.keys[index],
         value=batch.values[index],
         headers=batch.headers(index),
-        timestamp=batch.timestamps[index],
+        timestamp=int(batch.timestamps[index]),
     )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from penstock.reading.contract import Numbers
+
 # 4714-11-24 BC is PostgreSQL's first day; Arrow's microseconds end before PostgreSQL's do.
 FIRST, LAST = -210_866_803_200_000_000, 9_223_372_036_854_775_807
 EARLIEST_YEAR = date(1, 1, 1)
@@ -110,9 +112,9 @@ def convert_epochs(values: Sequence[Raw], unit: str, arrow: pa.DataType) -> pa.A
     return _bound(pc.multiply_checked(numbers, PER_UNIT[unit])).cast(arrow)
 
 
-def convert_millis(millis: Sequence[int]) -> pa.Array:
+def convert_millis(millis: Numbers) -> pa.Array:
     """Convert the timestamps of Kafka's records; where there is none (-1), null."""
-    numbers = pa.array(millis, pa.int64())
+    numbers = pa.array(millis)
     known = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
     return _bound(pc.multiply_checked(known, 1000)).cast(KINDS["timestamptz"].arrow)
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import numpy as np
 import psycopg
 import pyarrow as pa
 import pytest
@@ -108,8 +109,8 @@ def copy(db: str) -> Iterator[Copy]:
 def batch_of(values: list[bytes | None]) -> Batch:
     return Batch(
         partition=0,
-        offsets=list(range(len(values))),
-        timestamps=[0] * len(values),
+        offsets=np.arange(len(values)),
+        timestamps=np.zeros(len(values), np.int64),
         values=values,
         keys=[b"\0\xff"] * len(values),
         headers=lambda _: [("a\0b", b"\0"), ("n", None), ("t", b"text"), ("\ud800", b"\xff")],

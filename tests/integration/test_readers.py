@@ -41,7 +41,7 @@ def read(request: pytest.FixtureRequest) -> Read:
         checked = native.open_chunk(source, chunk)
         parts = native.read_chunk(source, chunk) if request.param == "native" else _collect(session, source, chunk)
         found = [
-            pair for batch in checked.check(parts) for pair in zip(batch.offsets, batch.values, strict=True)
+            pair for batch in checked.check(parts) for pair in zip(batch.offsets.tolist(), batch.values, strict=True)
         ]  # fmt: skip
         return found, checked
 

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 def batch_of(values: Sequence[bytes | None], keys: Sequence[bytes | None] = (), timestamp: int = 0) -> Batch:
     return Batch(
         partition=3,
-        offsets=list(range(100, 100 + len(values))),
-        timestamps=[timestamp] * len(values),
+        offsets=np.arange(100, 100 + len(values)),
+        timestamps=np.full(len(values), timestamp),
         values=values,
         keys=keys or [None] * len(values),
         headers=lambda _: [("trace", b"\xff")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from penstock.columns import parse_type
@@ -20,8 +21,8 @@ def decode(types: dict[str, str], indexes: Sequence[tuple[str, ...]], values: Se
     fields = tuple(Field(name, parse_type(type_), (name,)) for name, type_ in types.items())
     batch = Batch(
         partition=0,
-        offsets=list(range(len(values))),
-        timestamps=[0] * len(values),
+        offsets=np.arange(len(values)),
+        timestamps=np.zeros(len(values), np.int64),
         values=[json.dumps(value).encode() for value in values],
         keys=[b"k" * 3000] * len(values),
         headers=lambda _: [],

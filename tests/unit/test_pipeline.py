@@ -134,6 +134,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"target": f"analytics.{'x' * 64}"}, "target", "63 characters at most"),
     ({"target": "penstock.load"}, "target", "the schema penstock is not for targets"),
     ({"target": "penstock_stage.x"}, "target", "not for targets"),
+    ({"target": "penstock_kept.x"}, "target", "not for targets"),
     ({"target": "pg_catalog.x"}, "target", "not for targets"),
     ({"columns": {}}, "columns", "is empty; allowed: one at least"),
     ({"columns": ...}, "columns", "is missing; allowed: a mapping of column names"),

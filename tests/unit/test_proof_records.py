@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -15,8 +16,8 @@ records = st.lists(st.tuples(st.integers(0, 2**50), parts, parts), max_size=20, 
 
 
 def fingerprint(chunk: list[Record]) -> int:
-    offsets, keys, values = ([record[place] for record in chunk] for place in range(3))
-    return sum_hashes(hash_records(offsets, keys, values))  # type: ignore[arg-type]
+    offsets = np.array([offset for offset, _, _ in chunk], np.int64)
+    return sum_hashes(hash_records(offsets, [key for _, key, _ in chunk], [value for *_, value in chunk]))
 
 
 @given(records, st.integers(0, 20), st.randoms(use_true_random=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,9 @@ SOURCE = Source({}, "orders", "read_committed")
 
 def batch(*offsets: int, partition: int = 0) -> Batch:
     count = len(offsets)
-    return Batch(partition, offsets, [0] * count, [b""] * count, [None] * count, lambda _: [])
+    return Batch(
+        partition, np.array(offsets, np.int64), np.zeros(count, np.int64), [b""] * count, [None] * count, lambda _: []
+    )
 
 
 def check(parts: Iterable[Batch | End], log_start: int = 0) -> CheckedChunk:

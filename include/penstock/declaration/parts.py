@@ -28,7 +28,7 @@ from penstock.declaration.words import clip, meant
 # Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
-_OWN_SCHEMAS = ("penstock", "penstock_stage", "information_schema")
+OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "information_schema")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -118,9 +118,9 @@ class Target(BaseModel):
     @field_validator("schema_name")
     @classmethod
     def _check_schema(cls, name: str) -> str:
-        if name in _OWN_SCHEMAS or name.startswith("pg_"):
+        if name in OWN_SCHEMAS or name.startswith("pg_"):
             raise ValueError(
-                f"the schema {name} is not for targets; allowed: any but {', '.join(_OWN_SCHEMAS)} "
+                f"the schema {name} is not for targets; allowed: any but {', '.join(OWN_SCHEMAS)} "
                 "and those that begin with pg_"
             )
         return name

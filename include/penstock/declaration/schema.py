@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.columns import FAMILIES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
-from penstock.declaration.parts import Column
+from penstock.declaration.parts import OWN_SCHEMAS, Column
 from penstock.declaration.schedules import PRESETS
 from penstock.pipeline import Pipeline
 
@@ -22,7 +22,7 @@ _PATTERNS = {
     "topic": "^[a-zA-Z0-9._-]{1,249}$",
     "kafka": "^[A-Za-z0-9_.-]{1,200}$",
     "alerts": "^[A-Za-z0-9_.-]{1,200}$",
-    "target": rf"^(?!penstock\.|penstock_stage\.|information_schema\.|pg_){_IDENTIFIER}\.{_IDENTIFIER}$",
+    "target": rf"^(?!({'|'.join(OWN_SCHEMAS)})\.|pg_){_IDENTIFIER}\.{_IDENTIFIER}$",
 }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from penstock.reading.contract import Batch
+    from penstock.reading.contract import Batch, Numbers
 
     Hashes = npt.NDArray[np.uint64]
 
@@ -46,11 +46,9 @@ class LogFingerprint:
         self.hash = add_hashes(self.hash, hash_)
 
 
-def hash_records(
-    offsets: Sequence[int] | npt.NDArray[np.int64], keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> Hashes:
+def hash_records(offsets: Numbers, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Hashes:
     """Hash records one by one. The offset is a factor: two records that change places change the sum."""
-    places = np.asarray(offsets, np.int64).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+    places = offsets.astype(np.uint64) * np.uint64(2) + np.uint64(1)
     hashed: Hashes = places * (_hash_all(values) + KEY * _hash_all(keys))
     return hashed
 

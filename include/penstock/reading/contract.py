@@ -7,8 +7,9 @@ the log. It is `CheckedChunk` that decides whether this was the chunk, the whole
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import lt
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from penstock.errors import LogLostError, ReadError
 from penstock.ranges import Range
@@ -16,8 +17,12 @@ from penstock.ranges import Range
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
+
     from penstock.kafka import Isolation
     from penstock.ranges import Chunk
+
+    Numbers = npt.NDArray[np.int64]
 
 NO_TIMESTAMP = -1  # what Kafka itself says when a record carries none
 Headers = list[tuple[str, bytes | None]]
@@ -37,8 +42,8 @@ class Batch:
     """Records of one partition, column by column; headers, which only poison needs, are asked for by index."""
 
     partition: int
-    offsets: Sequence[int]
-    timestamps: Sequence[int]  # milliseconds since 1970, or NO_TIMESTAMP
+    offsets: Numbers
+    timestamps: Numbers  # milliseconds since 1970, or NO_TIMESTAMP
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None]
     headers: Callable[[int], Headers]
@@ -77,23 +82,24 @@ class CheckedChunk:
                 raise self._refuse("the reader went on after its end")
             if isinstance(part, End):
                 end = part
-            elif part.offsets:
+            elif len(part.offsets):
                 self._accept(part)
                 yield part
         self._finish(end)
 
     def _accept(self, batch: Batch) -> None:
         offsets = batch.offsets
+        first, last = int(offsets[0]), int(offsets[-1])
         if batch.partition != self.range.partition:
             raise self._refuse(f"the reader gave a record of partition {batch.partition}")
-        if offsets[0] < self.position or not _rise(offsets):
+        if first < self.position or not bool(np.all(offsets[1:] > offsets[:-1])):
             raise self._refuse(f"the reader gave offsets that do not rise, at or after {self.position}")
-        if offsets[-1] >= self.range.until_offset:
-            raise self._refuse(f"the reader gave offset {offsets[-1]}, past the end of its chunk")
-        if self.first_hole is None and offsets[-1] - self.position + 1 != len(offsets):
-            expected = enumerate(offsets, start=self.position)
-            self.first_hole = next(place for place, offset in expected if offset != place)
-        self._move(offsets[-1] + 1, len(offsets))
+        if last >= self.range.until_offset:
+            raise self._refuse(f"the reader gave offset {last}, past the end of its chunk")
+        if self.first_hole is None and last - self.position + 1 != len(offsets):
+            ahead = offsets != np.arange(self.position, self.position + len(offsets))
+            self.first_hole = self.position + int(np.argmax(ahead))
+        self._move(last + 1, len(offsets))
 
     def _move(self, position: int, records: int) -> None:
         self.records += records
@@ -123,11 +129,6 @@ class CheckedChunk:
             ranges=[self.range],
             next_step="try the stage step again; if it comes back, compare the log's end with the plan.",
         )
-
-
-def _rise(offsets: Sequence[int]) -> bool:
-    """Whether each offset is above the one before; most batches have no holes, and are told at one look."""
-    return list(offsets) == list(range(offsets[0], offsets[-1] + 1)) or all(map(lt, offsets, offsets[1:]))
 
 
 def lost_error(topic: str, lost: Range, log_start: int) -> LogLostError:

@@ -118,7 +118,7 @@ def make_rows(batch: Batch) -> pa.RecordBatch:
     columns = [
         [batch.partition] * len(batch.offsets),
         batch.offsets,
-        [None if moment == NO_TIMESTAMP else moment * 1000 for moment in batch.timestamps],
+        [None if moment == NO_TIMESTAMP else moment * 1000 for moment in batch.timestamps.tolist()],
         batch.keys,
         batch.values,
         [[{"key": name, "value": value} for name, value in batch.headers(place)] or None for place in places],

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
 
@@ -171,8 +172,8 @@ class _Reading:
         self.progress_at = time.monotonic()
         return Batch(
             partition=messages[0].partition(),
-            offsets=list(map(Message.offset, messages)),
-            timestamps=[moment for _, moment in map(Message.timestamp, messages)],
+            offsets=np.fromiter(map(Message.offset, messages), np.int64, len(messages)),
+            timestamps=np.fromiter((moment for _, moment in map(Message.timestamp, messages)), np.int64, len(messages)),
             values=values,
             keys=list(map(Message.key, messages)),
             headers=lambda index: _headers(messages[index]),

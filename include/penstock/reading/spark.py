@@ -6,6 +6,7 @@ import json
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.carrying import CarriedError
@@ -121,7 +122,7 @@ def read_parts(source: Source, chunk: Chunk, parts: Iterator[pa.RecordBatch]) ->
     for part in parts:
         if len(part):
             batch = make_batch(part)
-            position = batch.offsets[-1] + 1
+            position = int(batch.offsets[-1]) + 1
             yield batch
     if position < until:
         position = min(until, native.find_watermarks(source, chunk.range.partition)[1])
@@ -138,8 +139,8 @@ def make_batch(part: pa.RecordBatch) -> Batch:
     ]
     return Batch(
         partition=_only(partition),
-        offsets=offsets.to_pylist(),
-        timestamps=millis,
+        offsets=offsets.to_numpy(),
+        timestamps=np.array(millis, np.int64),
         values=values.to_pylist(),
         keys=keys.to_pylist(),
         headers=lambda index: _headers(headers[index].as_py()),
