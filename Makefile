@@ -27,8 +27,9 @@ lint:
 unit:
 	@$(BIN)/pytest -q -n 2 -m "not services"
 
+# Whole files, in their order: what takes longest comes early, and what a file shares is started once.
 test: check .jars/.checked .jars/spark.jsa  ## everything
-	@$(BIN)/pytest -q -m services
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m services
 
 demo: setup  ## start the embedded stack and load sample orders, twice
 	@$(BIN)/python -m penstock.demo
