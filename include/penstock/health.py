@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.errors import HoldKind
     from penstock.plan import Fault, OnLoss
 
-Word = Literal["new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "unknown"]
+Word = Literal["new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "faulty", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,15 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What verifications found wrong, and nothing has disproved since."""
+
+    verification_id: int
+    faults: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How a pipeline is, why, and what a person should do."""
 
@@ -63,6 +72,7 @@ def judge(
     hold: OpenHold | None = None,
     on_loss: OnLoss = "stop",
     missing: Missing = Missing(),
+    found: Found | None = None,
 ) -> Health:
     """Judge a pipeline; what needs a person comes first."""
     if newest and newest.state == "held":
@@ -81,7 +91,17 @@ def judge(
     if hold and hold.kind == "log_cut":
         # A log that has grown again over the cut looks whole from here; only a plan asks further.
         return Health("log_lost", hold.cause + _since(hold), ways_on(hold.kind, name))
-    return _judge_progress(name, newest, lag, missing)
+    return _judge_found(name, found) if found else _judge_progress(name, newest, lag, missing)
+
+
+def _judge_found(name: str, found: Found) -> Health:
+    """A table that is not as it was published is not well, however far it is loaded."""
+    return Health(
+        "faulty",
+        f"verification {found.verification_id} left {found.faults} faults; the first: {found.first}",
+        f"see penstock.faults; penstock backfill {name} --offsets PARTITION:FROM-UNTIL --replace loads a range again; "
+        f"then penstock verify {name}",
+    )
 
 
 def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:

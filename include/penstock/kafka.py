@@ -71,11 +71,38 @@ class TopicLog:
         return Identity(self.cluster_id, self.topic_id)
 
 
+class Client(AdminClient):  # type: ignore[misc]
+    """An admin client that hears why it cannot connect: to what it is asked it then only answers that time is over."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        heard: list[Code] = []
+        super().__init__(
+            {"socket.timeout.ms": ANSWER_SECONDS * 1000, "log_level": 3, "error_cb": heard.append, **settings}
+        )
+        self._heard = heard
+
+    def wait_for(self, future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
+        """Wait for an answer; a KafkaError says what was asked."""
+        try:
+            return future.result(timeout=ANSWER_SECONDS + 5)
+        except KafkaException as error:
+            kind = PassingError if error.args[0].code() in PASSING else KafkaError
+            raise _unanswered(asked, error.args[0].str() + self._tell_heard(), kind) from None
+        except TimeoutError:
+            raise _unanswered(asked, f"no answer within {ANSWER_SECONDS + 5} s{self._tell_heard()}") from None
+
+    def _tell_heard(self) -> str:
+        """What it has heard last; that all brokers are down only says how often."""
+        self.poll(0)
+        said = [error.str() for error in self._heard if error.code() != Code._ALL_BROKERS_DOWN]
+        return f" ({said[-1]})" if said else ""
+
+
 def read_identity(settings: Mapping[str, str], topic: str) -> Identity:
     """Ask the cluster which one it is, and which topic it has under this name."""
     admin = connect(settings)
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
-    topic_id = await_answer(described[topic], f"asked about topic {topic}").topic_id
+    topic_id = admin.wait_for(described[topic], f"asked about topic {topic}").topic_id
     return Identity(_read_cluster_id(admin), str(topic_id))
 
 
@@ -91,7 +118,7 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
     logs = {}
     for topic, isolation in topics.items():
-        description = await_answer(described[topic], f"asked about topic {topic}")
+        description = admin.wait_for(described[topic], f"asked about topic {topic}")
         partitions = [
             TopicPartition(topic, partition.id)
             for partition in sorted(description.partitions, key=lambda part: part.id)
@@ -126,10 +153,10 @@ def find_first_offsets_at(
     return {number: int(each.offset) for number, each in found.items() if each.offset >= 0}
 
 
-def connect(settings: Mapping[str, str]) -> AdminClient:
+def connect(settings: Mapping[str, str]) -> Client:
     """Make an admin client; it connects when it is first asked."""
     try:
-        return AdminClient({"socket.timeout.ms": ANSWER_SECONDS * 1000, "log_level": 3, **settings})
+        return Client(settings)
     except KafkaException as error:
         raise KafkaError(
             f"the Kafka settings are refused by the client: {error.args[0].str()}.",
@@ -137,13 +164,13 @@ def connect(settings: Mapping[str, str]) -> AdminClient:
         ) from None
 
 
-def _read_cluster_id(admin: AdminClient) -> str:
+def _read_cluster_id(admin: Client) -> str:
     asked = admin.describe_cluster(request_timeout=ANSWER_SECONDS)
-    return str(await_answer(asked, "asked which cluster it is").cluster_id)
+    return str(admin.wait_for(asked, "asked which cluster it is").cluster_id)
 
 
 def _list_offsets(
-    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
+    admin: Client, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
 ) -> dict[int, Any]:
     def ask() -> dict[int, Any]:
         asked = admin.list_offsets(
@@ -151,7 +178,7 @@ def _list_offsets(
         )
         return {
             partition.partition: _read_offset(
-                future, f"asked for offsets of {partition.topic} partition {partition.partition}"
+                admin, future, f"asked for offsets of {partition.topic} partition {partition.partition}"
             )
             for partition, future in asked.items()
         }
@@ -171,24 +198,13 @@ def ask_while_passing(ask: Callable[[], T]) -> T:
         time.sleep(0.2)
 
 
-def _read_offset(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
-    found = await_answer(future, asked)
+def _read_offset(admin: Client, future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
+    found = admin.wait_for(future, asked)
     # Where a leader never answered, the client may give this instead of an error. Taken for an offset, it would read as
     # a lost log, or as a time after the last record.
     if found.offset == OFFSET_INVALID:
         raise _unanswered(asked, "no offset came")
     return found
-
-
-def await_answer(future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
-    """Wait for an answer of the admin client; a KafkaError says what was asked."""
-    try:
-        return future.result(timeout=ANSWER_SECONDS + 5)
-    except KafkaException as error:
-        kind = PassingError if error.args[0].code() in PASSING else KafkaError
-        raise _unanswered(asked, error.args[0].str(), kind) from None
-    except TimeoutError:
-        raise _unanswered(asked, f"no answer within {ANSWER_SECONDS + 5} s") from None
 
 
 def _unanswered(asked: str, reason: str, kind: type[KafkaError] = KafkaError) -> KafkaError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import IdentityError, KafkaError
-from penstock.health import Health, Missing, Newest, OpenHold, judge
+from penstock.health import Found, Health, Missing, Newest, OpenHold, judge
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
@@ -104,6 +104,7 @@ def _describe(
         hold=OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
         on_loss=pipeline.on_loss,
         missing=missing,
+        found=Found(row["verification_id"], row["faults"], row["first_fault"]) if row and row["faults"] else None,
     )
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
 

@@ -13,21 +13,17 @@ import kafka as kafka_python
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
     ResourceType,
 )
 from typer.testing import CliRunner
 
+from compacting import COMPACTED, alter, compacting
 from declaring import declare, write_declaration
 from fix_kafka import MakeTopic, create_topic
 from fix_loads import fill_attempt, record_tasks
+from guarding import guard
 from loading_process import await_true, query
 from penstock import ledger
 from penstock.adoption import adopt
@@ -45,17 +41,11 @@ from penstock.kafka import read_log
 from penstock.ledger import Load, connect
 from penstock.planning import plan_load
 from penstock.publish import publish_load
-from penstock.stack import ports
 from penstock.stack.broker import Broker
 from penstock.target import create_attempt_table, ensure_target, key_attempt_table
 from plain_consumer import open_consumer, read_to_end
 from producing import Account, order
 
-# Nothing is compacted until `compact` asks for it.
-COMPACTED = {
-    "cleanup_policy": "compact", "min_compaction_lag_ms": "86400000", "segment_ms": "50",
-    "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": "0",
-}  # fmt: skip
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # of the partition of this number
 
 
@@ -190,7 +180,8 @@ def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record
     log.load({(partition, offset) for partition in partitions for offset in (*range(10), 14, *range(16, 23))})
     assert log.name().counts == counts(aborted=15, marker=10)
 
-    compact(log, kafka)
+    with compacting(kafka, log.account.topic):
+        await_compaction(log)
     assert log.name() == HolesNamed("orders"), "what was loaded before is a row, and no hole"
     again = log.replace(*(Span(partition, 0, 23) for partition in partitions), rows=read_visible(log))
     named = log.name()
@@ -200,7 +191,7 @@ def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record
     assert named.counts["compacted"] > 5 * 10, "no marker was taken"
     assert {load for load, _, _ in log.told()} == {again}
 
-    alter(log, ResourceType.TOPIC, log.account.topic, "cleanup.policy", "delete")
+    alter(log.account.bootstrap, ResourceType.TOPIC, log.account.topic, "cleanup.policy", "delete")
     with SecondReader(log.settings) as reader:
         await_true(lambda: reader.is_compacted(log.account.topic) is False, "the topic is not compacted any more")
     late = log.replace(Span(0, 0, 14), rows=read_visible(log))
@@ -387,12 +378,13 @@ def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log
 def test_a_user_of_few_rights_names_holes_and_is_told_the_producer_that_the_log_names(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker, ann = guard(tmp_path)
+    guarded = guard(tmp_path / "keys")
+    broker, ann = guarded.broker, guarded.ann
     try:
-        broker.start()
+        guarded.start()
         create_topic(broker.bootstrap, "guarded", 1)
         log = Log(db, Account(broker.bootstrap, "guarded"))
-        allow(AdminClient(log.settings), ResourceType.TOPIC, "guarded", AclOperation.READ)
+        guarded.allow("ann", ResourceType.TOPIC, "guarded", AclOperation.READ)
         log.account.transact([order(1)], commit=True)
         load = log.load(set())
         log.account.leave_open(log.account.begin("stuck"), [order(1)])
@@ -417,41 +409,6 @@ def test_a_user_of_few_rights_names_holes_and_is_told_the_producer_that_the_log_
         assert "canary" not in str(caught.value)
     finally:
         broker.kill()
-
-
-def guard(folder: Path) -> tuple[Broker, dict[str, str]]:
-    """A broker that lets its own listener do everything, and ann at another one what she is allowed."""
-    port, controller_port, guarded_port = ports.choose(3)
-    own, guarded = f"PLAINTEXT://{ports.LOOPBACK}:{port}", f"SASL_PLAINTEXT://{ports.LOOPBACK}:{guarded_port}"
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="secret of ann";'
-    broker = Broker(
-        folder / "guarded",
-        port,
-        controller_port,
-        settings={
-            "listeners": f"{own},CONTROLLER://{ports.LOOPBACK}:{controller_port},{guarded}",
-            "advertised.listeners": f"{own},{guarded}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-        },
-    )
-    return broker, {
-        "bootstrap.servers": f"{ports.LOOPBACK}:{guarded_port}",
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "ann",
-        "sasl.password": "secret of ann",
-    }
-
-
-def allow(admin: AdminClient, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    """Allow ann one thing."""
-    rule = (ResourcePatternType.LITERAL, "User:ann", "*", operation, AclPermissionType.ALLOW)
-    for done in admin.create_acls([AclBinding(kind, name, *rule)]).values():
-        done.result(30)
 
 
 def may(ask: Callable[[], list[OpenTransaction]]) -> list[OpenTransaction]:
@@ -498,27 +455,11 @@ def read_ends(log: Log) -> list[int]:
     return [partition.end for partition in known.partitions.values()]
 
 
-def compact(log: Log, kafka: Broker) -> None:
-    """Have the log cleaner take what is overwritten, aborted records, and the first markers."""
-    alter(log, ResourceType.TOPIC, log.account.topic, "min.compaction.lag.ms", "0")
-    alter(log, ResourceType.BROKER, str(kafka.node), "log.cleaner.backoff.ms", "50")
-    try:
-        await_compaction(log)
-    finally:
-        alter(log, ResourceType.BROKER, str(kafka.node), "log.cleaner.backoff.ms", None)
-
-
-def alter(log: Log, kind: ResourceType, name: str, setting: str, value: str | None) -> None:
-    """Change a setting of a topic or a broker; None takes it back."""
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    change = ConfigEntry(setting, value, incremental_operation=operation)
-    resource = ConfigResource(kind, name, incremental_configs=[change])
-    admin = AdminClient(log.settings)
-    admin.incremental_alter_configs([resource])[resource].result(30)
-
-
 def await_compaction(log: Log) -> None:
-    """Wait until the records of [0, 14) are thinned out in every partition, and the marker is gone from one."""
+    """Wait until the records of [0, 14) are thinned out in every partition, and the marker is gone from one.
+
+    The log cleaner takes what is overwritten, aborted records, and the first markers.
+    """
     known = read_log(log.settings, log.account.topic, "read_committed")
     with SecondReader(log.settings) as reader:
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psycopg
+from confluent_kafka import TopicPartition
 from psycopg import sql
 
+from compacting import COMPACTED, compacting
 from declaring import declare
+from loading_process import await_true
 from penstock.backfill.asking import AllGaps, ByOffsets, Span
-from penstock.ledger import connect
+from penstock.ledger import connect, open_ledger
 from penstock.proof.rows import hash_row
 from penstock.proof.verifying import verify_pipeline
 from penstock.rollback import roll_back, undo_rollback
-from producing import order
+from penstock.status import read_status
+from plain_consumer import open_consumer, read_to_end
+from producing import Account, order
 
 if TYPE_CHECKING:
+    from fix_kafka import MakeTopic
     from fix_loaders import Start
+    from penstock.health import Health
     from penstock.proof.faults import Fault
-    from whole_loads import Loader
+    from penstock.stack.broker import Broker
+    from whole_loads import Loader, MakeLoader
 
 
 def tell(faults: tuple[Fault, ...]) -> list[tuple[str, int, int, int]]:
@@ -63,6 +72,13 @@ def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_sin
     assert verified.holes == {"aborted": 10, "marker": 1}
 
 
+def read_health(loader: Loader) -> Health:
+    """What `penstock status` says of the pipeline."""
+    with open_ledger(loader.db) as connection:
+        (status,) = read_status(connection, loader.settings.kafka, [loader.pipeline])
+    return status.health
+
+
 def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets(start: Start) -> None:
     account, loader = start(2)
     account.send_orders(300, partition=0)
@@ -88,8 +104,11 @@ def test_a_row_changed_one_missing_and_one_too_many_are_located_to_their_offsets
         ("rows_changed", 0, 17), ("rows_missing", 0, 230), ("rows_too_many", 1, 300),
     ]  # fmt: skip
 
+    assert read_health(loader).state == "faulty"
+
     loader.backfill(ByOffsets((Span(0, 17, 18), Span(0, 230, 231), Span(1, 300, 301))), replace=True)
-    assert loader.verify().faults == (), "a replay of the faulty offsets mends them"
+    assert loader.verify(share=0).faults == (), "a replay of the faulty offsets mends them"
+    assert read_health(loader).state == "ok"
 
 
 def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> None:
@@ -142,6 +161,42 @@ def test_records_in_the_log_that_are_not_those_that_were_loaded_are_found_by_the
 
     assert tell((fault,)) == [("log_changed", 1, 0, 40)]
     assert "the two readers do not agree" in fault.told
+
+    assert loader.verify(share=0).faults == (), "the log was not looked at"
+    assert read_health(loader).state == "faulty", "what was not looked at again is not disproved"
+    tamper(loader, "update penstock.stage_task set log_hash = log_hash - 1 where partition = 1")
+    assert loader.verify().faults == ()
+    assert read_health(loader).state == "ok"
+
+
+def test_what_compaction_took_is_no_fault_and_a_row_changed_behind_it_is_located(
+    kafka: Broker, make_topic: MakeTopic, make_loader: MakeLoader
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1, **COMPACTED))
+    loader = make_loader(account.topic)
+    account.send((order(number) for number in range(60)), key=b"the same")
+    for number in range(60, 65):
+        account.send([order(number)], key=b"%d" % number)
+    account.send([None], key=b"64")
+    loader.load()
+    with compacting(kafka, account.topic):
+        await_true(lambda: read_offsets_anew(account) == [59, 60, 61, 62, 63], "the log cleaner has been there")
+
+    verified = loader.verify()
+    assert verified.faults == ()
+    assert verified.chunks_reread == 1
+
+    tamper(loader, "update analytics.orders set note = 'x' where _offset = 62")
+    assert tell(loader.verify().faults) == [("rows_changed", 0, 62, 63)]
+
+
+def read_offsets_anew(account: Account) -> list[int]:
+    """The offsets below 65 that the log still has; something is sent, so that what was sent before may be compacted."""
+    account.send([b"{}"], key=b"another")
+    consumer = open_consumer(account.bootstrap, "seen")
+    with closing(consumer):
+        consumer.assign([TopicPartition(account.topic, 0, 0)])
+        return [record.offset() for record in read_to_end(consumer) if record.offset() <= 65]
 
 
 def test_what_spark_loaded_the_native_reader_reads_again(start: Start) -> None:

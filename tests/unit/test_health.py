@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.health import Missing, Newest, OpenHold, judge
+from penstock.health import Found, Missing, Newest, OpenHold, judge
 from penstock.kafka import PartitionLog
 from penstock.plan import Fault
 
@@ -41,6 +41,13 @@ def test_another_topic_under_the_name_is_told_before_the_offsets_are_compared() 
 def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
     assert judge("orders", Newest(1, "published", None), [], 7, "", "").state == "behind"
     assert judge("orders", Newest(1, "published", None), [], 0, "", "").state == "ok"
+
+
+@given(st.sampled_from(["planned", "staging", "published", "failed"]), st.integers(0, 9))
+def test_what_a_verification_found_is_never_green_whatever_the_newest_load(state: str, lag: int) -> None:
+    health = judge("orders", Newest(1, state, None), [], lag, "", "", found=Found(3, 2, "a row is missing"))
+    assert health.state == "faulty"
+    assert "penstock verify orders" in health.next_step
 
 
 def test_a_pipeline_that_never_ran_is_new() -> None:

@@ -11,7 +11,13 @@ from confluent_kafka import KafkaException
 
 from penstock import kafka
 from penstock.errors import KafkaError
-from penstock.kafka import PassingError, ask_while_passing, await_answer
+from penstock.kafka import Client, PassingError, ask_while_passing, connect
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client that has no broker."""
+    return connect({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
 
 
 def _refused(code: int) -> Future[Any]:
@@ -27,19 +33,19 @@ def _answered(value: object) -> Future[Any]:
 
 
 @pytest.mark.parametrize("code", [ClientError.OFFSET_NOT_AVAILABLE, ClientError.NOT_LEADER_FOR_PARTITION])
-def test_a_leader_that_was_just_elected_is_asked_again(code: int) -> None:
+def test_a_leader_that_was_just_elected_is_asked_again(client: Client, code: int) -> None:
     answers = iter([_refused(code), _refused(code), _answered(7)])
-    assert ask_while_passing(lambda: await_answer(next(answers), "asked for offsets")) == 7
+    assert ask_while_passing(lambda: client.wait_for(next(answers), "asked for offsets")) == 7
 
 
-def test_a_leader_that_never_knows_is_told_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_never_knows_is_told_in_bounded_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.3)
     with pytest.raises(PassingError, match=r"asked for offsets, did not answer: .*high watermark"):
-        ask_while_passing(lambda: await_answer(_refused(ClientError.OFFSET_NOT_AVAILABLE), "asked for offsets"))
+        ask_while_passing(lambda: client.wait_for(_refused(ClientError.OFFSET_NOT_AVAILABLE), "asked for offsets"))
 
 
-def test_any_other_refusal_stops_at_once() -> None:
+def test_any_other_refusal_stops_at_once(client: Client) -> None:
     answers = iter([_refused(ClientError.TOPIC_AUTHORIZATION_FAILED)])
     with pytest.raises(KafkaError, match="did not answer") as stopped:
-        ask_while_passing(lambda: await_answer(next(answers), "asked for offsets"))
+        ask_while_passing(lambda: client.wait_for(next(answers), "asked for offsets"))
     assert not isinstance(stopped.value, PassingError)

@@ -9,14 +9,13 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
-from penstock.kafka import ANSWER_SECONDS, await_answer, connect, read_log
+from penstock.kafka import ANSWER_SECONDS, connect, read_log
 from penstock.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from confluent_kafka.admin import AdminClient
-
+    from penstock.kafka import Client
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
 
@@ -36,10 +35,10 @@ def _gather_known(row: Mapping[str, Any]) -> Known:
 def read_cluster(settings: Mapping[str, str]) -> Cluster:
     """Ask every broker whether it creates topics by itself."""
     admin = connect(settings)
-    described = await_answer(admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which brokers there are")
+    described = admin.wait_for(admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which brokers there are")
     name = "auto.create.topics.enable"
     asked = {node.id: _ask_config(admin, ResourceType.BROKER, str(node.id)) for node in described.nodes}
-    return Cluster({broker: _read_broker(future, broker).get(name) for broker, future in asked.items()})
+    return Cluster({broker: _read_broker(admin, future, broker).get(name) for broker, future in asked.items()})
 
 
 def read_topics(settings: Mapping[str, str], pipelines: Sequence[Pipeline]) -> dict[str, Topic]:
@@ -61,11 +60,11 @@ def read_topics(settings: Mapping[str, str], pipelines: Sequence[Pipeline]) -> d
     return topics
 
 
-def _read_topic(admin: AdminClient, settings: Mapping[str, str], pipeline: Pipeline) -> Topic:
+def _read_topic(admin: Client, settings: Mapping[str, str], pipeline: Pipeline) -> Topic:
     topic = pipeline.topic
     log = read_log(settings, topic, pipeline.isolation)
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic]
-    partitions = await_answer(described, f"asked about topic {topic}").partitions
+    partitions = admin.wait_for(described, f"asked about topic {topic}").partitions
     copies = {each.id: Copies(len(each.replicas), len(each.isr)) for each in partitions}
     return Topic(log, copies, _read_config(admin, topic))
 
@@ -75,21 +74,23 @@ def read_topic_config(settings: Mapping[str, str], topic: str) -> dict[str, str]
     return _read_config(connect(settings), topic)
 
 
-def _read_config(admin: AdminClient, topic: str) -> dict[str, str]:
+def _read_config(admin: Client, topic: str) -> dict[str, str]:
     asked = _ask_config(admin, ResourceType.TOPIC, topic)
-    return _to_values(await_answer(asked, f"asked for the configuration of topic {topic} (the right DescribeConfigs)"))
+    return _to_values(
+        admin.wait_for(asked, f"asked for the configuration of topic {topic} (the right DescribeConfigs)")
+    )
 
 
-def _ask_config(admin: AdminClient, kind: ResourceType, name: str) -> Any:  # noqa: ANN401 - the client has no type for it
+def _ask_config(admin: Client, kind: ResourceType, name: str) -> Any:  # noqa: ANN401 - the client has no type for it
     # One question a resource: each broker is asked itself.
     (future,) = admin.describe_configs([ConfigResource(kind, name)], request_timeout=ANSWER_SECONDS).values()
     return future
 
 
-def _read_broker(future: Any, broker: int) -> dict[str, str]:  # noqa: ANN401
+def _read_broker(admin: Client, future: Any, broker: int) -> dict[str, str]:  # noqa: ANN401
     """A broker's configuration is often kept from those who may read topics: that is no reason to stop."""
     try:
-        return _to_values(await_answer(future, f"asked for the configuration of broker {broker}"))
+        return _to_values(admin.wait_for(future, f"asked for the configuration of broker {broker}"))
     except KafkaError:
         return {}
 

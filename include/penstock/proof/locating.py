@@ -45,19 +45,26 @@ class Difference:
         return f"{self.offset} {self.kind}{' in the quarantine' if self.quarantined else ''}"
 
 
-def locate_differences(settings: Settings, load: Load, range_: Range) -> tuple[list[Difference], int]:
-    """Compare a range with the log; the first differences come back, and how many rows differ in all."""
+def locate_differences(
+    settings: Settings, load: Load, range_: Range, *, compacted: bool
+) -> tuple[list[Difference], int]:
+    """Compare a range with the log; the first differences come back, and how many offsets differ in all.
+
+    That a compacted log has fewer records than were loaded is no difference.
+    """
     differences: list[Difference] = []
     count = 0
     assignment = make_assignment(settings, load, load.attempt)
     for chunk in cut_chunks([range_], OFFSETS_AT_ONCE):
-        found, of_all = _compare(settings, load, assignment, chunk)
+        found, of_all = _compare(settings, load, assignment, chunk, compacted=compacted)
         differences += found
         count += of_all
     return sorted(differences, key=lambda difference: difference.offset)[:MOST_PLACES], count
 
 
-def _compare(settings: Settings, load: Load, assignment: Assignment, chunk: Chunk) -> tuple[list[Difference], int]:
+def _compare(
+    settings: Settings, load: Load, assignment: Assignment, chunk: Chunk, *, compacted: bool
+) -> tuple[list[Difference], int]:
     decoder = Decoder(assignment.layout, load.load_id)
     poison: set[int] = set()
 
@@ -68,13 +75,16 @@ def _compare(settings: Settings, load: Load, assignment: Assignment, chunk: Chun
                 if len(decoded.rows):
                     yield decoded.rows
 
-    rows = _compare_rows(load, assignment, chunk.range, pa.RecordBatchReader.from_batches(decoder.schema, decode()))
+    again = pa.RecordBatchReader.from_batches(decoder.schema, decode())
+    rows = _compare_rows(load, assignment, chunk.range, again, compacted=compacted)
     found = [Difference(offset, kind) for offset, kind, _ in rows]
-    quarantine = _compare_quarantine(settings.db, load, chunk.range, poison)
+    quarantine = _compare_quarantine(settings.db, load, chunk.range, poison, compacted=compacted)
     return found + quarantine, (rows[0][2] if rows else 0) + len(quarantine)
 
 
-def _compare_rows(load: Load, assignment: Assignment, range_: Range, again: pa.RecordBatchReader) -> list[Any]:
+def _compare_rows(
+    load: Load, assignment: Assignment, range_: Range, again: pa.RecordBatchReader, *, compacted: bool
+) -> list[Any]:
     names = {"target": target_identifier(load.declaration.target), "row_hash": hash_row(load.declaration)}
     create, compare = (
         sql.SQL(read_statements("proof")[name].decode()).format(**names).as_string(None)
@@ -83,15 +93,15 @@ def _compare_rows(load: Load, assignment: Assignment, range_: Range, again: pa.R
     with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
         cursor.execute(create)
         cursor.adbc_ingest("again", again, mode="append", temporary=True)
-        cursor.execute(compare, (load.load_id, range_.partition, range_.from_offset, range_.until_offset))
+        cursor.execute(compare, (load.load_id, range_.partition, range_.from_offset, range_.until_offset, compacted))
         return list(cursor.fetchall())
 
 
-def _compare_quarantine(db: str, load: Load, range_: Range, poison: set[int]) -> list[Difference]:
+def _compare_quarantine(db: str, load: Load, range_: Range, poison: set[int], *, compacted: bool) -> list[Difference]:
     with open_ledger(db) as connection:
         rows = run(connection, "read_quarantined_offsets", load_id=load.load_id, **asdict(range_))
         held = {row["offset"] for row in rows}
     return [
         *(Difference(offset, "missing", quarantined=True) for offset in poison - held),
-        *(Difference(offset, "too many", quarantined=True) for offset in held - poison),
+        *(Difference(offset, "too many", quarantined=True) for offset in held - poison if not compacted),
     ]

@@ -1,12 +1,14 @@
 -- name: read_pipelines
--- Each pipeline with its newest generation, its newest live load, what it is held for, and what is missing below.
+-- Each pipeline with its newest generation, its newest live load, what it is held for, what is missing below, and what
+-- was found wrong: by the newest verification, and of the log since all of it was read again.
 select p.name, p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id,
        l.load_id, l.state, l.cause, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
         where x.pipeline = p.name and x.generation = g.generation_id) as gaps,
        (select array_agg(distinct b.backfill_id order by b.backfill_id) from penstock.load b
         where b.pipeline_id = p.pipeline_id and b.backfill_id is not null
-          and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills
+          and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills,
+       found.verification_id, found.faults, found.first_fault
 from penstock.pipeline p
 left join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id
                    order by generation_id desc limit 1) g on true
@@ -14,6 +16,14 @@ left join lateral (select * from penstock.load where pipeline_id = p.pipeline_id
                      and state not in ('superseded', 'discarded', 'rolled_back')
                    order by load_id desc limit 1) l on true
 left join penstock.hold h on h.pipeline_id = p.pipeline_id and h.ended_at is null
+cross join lateral (select max(verification_id) as newest, max(verification_id) filter (where share = 1) as newest_whole
+                    from penstock.verification where pipeline_id = p.pipeline_id and ended_at is not null) v
+cross join lateral (select max(f.verification_id) as verification_id, count(*) as faults,
+                           (array_agg(f.told order by f.verification_id desc, f.ordinal))[1] as first_fault
+                    from penstock.fault f join penstock.verification w using (verification_id)
+                    where w.pipeline_id = p.pipeline_id and w.ended_at is not null
+                      and (w.verification_id = v.newest
+                           or f.kind = 'log_changed' and w.verification_id >= coalesce(v.newest_whole, 0))) found
 where p.name = any(%(names)s)
 
 -- name: read_positions

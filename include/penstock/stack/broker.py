@@ -143,7 +143,7 @@ class Broker:
         return bool(self.pids())
 
     def _answers(self) -> bool:
-        if ports.is_free(self.port):
+        if not ports.is_served(self.port):
             return False
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "error_cb": lambda _: None})
         try:

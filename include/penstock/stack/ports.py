@@ -25,6 +25,13 @@ def is_free(port: int) -> bool:
     return True
 
 
+def is_served(port: int) -> bool:
+    """Whether a server listens on this port now. It is not disturbed while it starts: nothing is taken, as above."""
+    with socket.socket() as probe:
+        probe.settimeout(5)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
 def choose(count: int) -> list[int]:
     """Choose free ports at random, so that stacks started side by side do not choose the same."""
     chosen: set[int] = set()
