@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -258,9 +258,7 @@ def write_load(
             connection,
             "create_load_range",
             load_id=load_id,
-            partition=range_.partition,
-            from_offset=range_.from_offset,
-            until_offset=range_.until_offset,
+            **asdict(range_),
             leader_epoch=(leader_epochs or {}).get(range_.partition),
         )
     return ledger.read_load(connection, load_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -136,9 +136,7 @@ def _move_position(connection: Connection, load: Load, range_: Range) -> None:
         "move_position",
         generation_id=load.generation_id,
         load_id=load.load_id,
-        partition=range_.partition,
-        from_offset=range_.from_offset,
-        until_offset=range_.until_offset,
+        **asdict(range_),
     )
     if moved.rowcount != 1:
         raise FencedError(

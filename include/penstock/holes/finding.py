@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -75,13 +75,5 @@ def cut_stretch(stretch: Stretch) -> Iterator[Stretch]:
 def find_holes(connection: Connection, target: Target, window: Stretch) -> list[Hole]:
     """Find the holes of a window, each with its neighbours as one."""
     named = sql.SQL(read_statements(room.name)["find_holes"].decode()).format(target=target_identifier(target))
-    found = connection.cursor(row_factory=dict_row).execute(
-        named,
-        {
-            "load_id": window.load_id,
-            "partition": window.partition,
-            "from_offset": window.from_offset,
-            "until_offset": window.until_offset,
-        },
-    )
+    found = connection.cursor(row_factory=dict_row).execute(named, asdict(window))
     return [Hole(**row) for row in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from psycopg.types.range import Int8Range
@@ -19,12 +20,7 @@ def record_naming(connection: Connection, stretch: Stretch, naming: Naming) -> b
 
     False if its load does not cover it any more: nothing is recorded then.
     """
-    where = {
-        "load_id": stretch.load_id,
-        "partition": stretch.partition,
-        "from_offset": stretch.from_offset,
-        "until_offset": stretch.until_offset,
-    }
+    where = asdict(stretch)
     still = [Int8Range(found.from_offset, found.until_offset) for found in naming.unexplained]
     room.run(connection, "forget_naming", **where)
     room.run(connection, "forget_unexplained", **where, still=still)

@@ -55,12 +55,14 @@ def start(argv: Sequence[str], *, log: Path, folder: Path, extra: Mapping[str, s
 
 def is_alive(process: Process) -> bool:
     """Whether this very process runs, and not another that got its id."""
-    if process.pid in _children and _children[process.pid].poll() is not None:
-        del _children[process.pid]
     try:
-        return _start_time(process.pid) == process.started and not _is_zombie(process.pid)
+        alive = _start_time(process.pid) == process.started and not _is_zombie(process.pid)
     except psutil.NoSuchProcess:
-        return False
+        alive = False
+    # Last: a child that has become a zombie just now would be waited for by nobody later.
+    if not alive and process.pid in _children and _children[process.pid].poll() is not None:
+        del _children[process.pid]
+    return alive
 
 
 def stop(process: Process, grace: float = 20.0) -> None:
