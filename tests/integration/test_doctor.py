@@ -126,7 +126,7 @@ def test_one_copy_is_wrong_and_unlimited_retention_is_ok_on_the_embedded_broker(
     assert {setting for setting, (level, _) in told.items() if level == "ok"} == {
         "in-sync replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes",
         "message.timestamp.type", "auto.create.topics.enable", "topic id", "positions", "partitions", "headroom",
-        "isolation", "enable.auto.commit", "open transactions",
+        "isolation", "enable.auto.commit", "open transactions", "leaves of the target",
     }  # fmt: skip
     assert told["retention.ms"] == ("ok", "no limit")
     assert told["acks"] == ("warning", None)

@@ -19,6 +19,7 @@ from fix_loads import stage_rows
 from loading_process import BIN, await_true, query
 from penstock import ledger
 from penstock.backfill.asking import ByOffsets, Span
+from penstock.doctor.reading import read_known
 from penstock.errors import FencedError, PenstockError
 from penstock.ledger import open_ledger
 from penstock.maintenance import levels
@@ -83,7 +84,9 @@ def merge_all(db: str, pipeline: Pipeline = ORDERS) -> Maintained:
 
 def leaves(db: str) -> list[tuple[int, int]]:
     with open_ledger(db) as connection:
-        return [(leaf.from_load, leaf.until_load) for leaf in read_leaves(connection, ORDERS, 1)]
+        found = [(leaf.from_load, leaf.until_load) for leaf in read_leaves(connection, ORDERS, 1)]
+        assert read_known(connection, [ORDERS])["orders"].leaves == len(found), "what doctor judges"
+    return found
 
 
 def rows(db: str) -> list[Any]:

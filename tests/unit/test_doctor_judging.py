@@ -57,6 +57,7 @@ def test_a_topic_that_loses_nothing_is_ok_throughout() -> None:
         judging.judge_positions(topic(), Known("cluster", "id", {0: 10, 1: 20})),
         judging.judge_partitions(topic(), Known("cluster", "id", {0: 10, 1: 20})),
         judging.judge_isolation(declare("orders")),
+        judging.judge_leaves(declare("orders"), Known("cluster", "id", {}, leaves=99)),
         *judging.list_own_settings(),
     ]
 
@@ -278,6 +279,13 @@ def test_new_partitions_are_said_and_missing_ones_are_wrong(positions: dict[int,
     assert found.level == level
     assert found.found is not None
     assert words in found.found
+
+
+@pytest.mark.parametrize(("leaves", "level"), [(300, "ok"), (301, "warning"), (1000, "warning"), (1001, "wrong")])
+def test_a_target_that_nobody_maintains_is_told_before_postgresql_runs_out_of_locks(leaves: int, level: str) -> None:
+    found = judging.judge_leaves(declare("orders"), Known("cluster", "id", {}, leaves))
+    assert found.level == level
+    assert ("penstock maintain orders" in found.change) == (level != "ok")
 
 
 def test_uncommitted_records_are_a_warning() -> None:

@@ -74,7 +74,12 @@ def _examine(
         headroom = read_headroom(kafka, pipeline, topic.log, known, retention)
         findings += judging.judge_positions(topic, known), judging.judge_partitions(topic, known)
         findings.append(judge_headroom(headroom, need, commands))
-    findings += judging.judge_isolation(pipeline), *judging.list_own_settings(), *judging.list_producers_settings()
+    findings += (
+        judging.judge_isolation(pipeline),
+        judging.judge_leaves(pipeline, known),
+        *judging.list_own_settings(),
+        *judging.list_producers_settings(),
+    )
     return Diagnosis(pipeline.name, tuple(findings), headroom)
 
 

@@ -41,11 +41,15 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the ledger knows: which topic was loaded so far, and the positions. Empty before the first plan."""
+    """What the database knows: which topic was loaded so far, the positions, and how many leaves the target has.
+
+    Empty before the first plan.
+    """
 
     cluster_id: str | None
     topic_id: str | None
     positions: Mapping[int, int]
+    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from penstock.doctor.facts import Cluster, Known, Topic
     from penstock.pipeline import Pipeline
+
+# Merged by levels they are fewer than a hundred. Of 1,000, two queries at once take all locks there are by default.
+MANY_LEAVES, TOO_MANY_LEAVES = 300, 1000
 PRODUCERS = (
     ("acks", "all", "else records are acknowledged that a single broker has got, or none"),
     (
@@ -92,6 +95,20 @@ def judge_partitions(topic: Topic, known: Known) -> Finding:
         fits=not gone,
         told=f"{name_partitions(sorted(gone))}: gone from the topic",
         change="find out who changed the topic; Kafka itself never takes partitions away",
+    )
+
+
+def judge_leaves(pipeline: Pipeline, known: Known) -> Finding:
+    """A query locks every leaf of the target, and PostgreSQL has room for some thousand locks in all."""
+    return compare(
+        "pipeline",
+        "leaves of the target",
+        str(known.leaves),
+        f"{MANY_LEAVES} or fewer",
+        fits=known.leaves <= MANY_LEAVES,
+        otherwise="warning" if known.leaves <= TOO_MANY_LEAVES else "wrong",
+        told="nobody merges them: queries get slower, and with some thousand PostgreSQL runs out of locks",
+        change=f"`penstock maintain {pipeline.name}`, every day; in Airflow, let the DAG penstock_maintenance run",
     )
 
 

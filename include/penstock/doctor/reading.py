@@ -11,6 +11,7 @@ from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
 from penstock.kafka import ANSWER_SECONDS, connect, read_log
 from penstock.statements import Room
+from penstock.target import target_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
 
 def read_known(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, Known]:
     """Read what the ledger knows of each pipeline's topic."""
-    rows = Room("doctor").run(connection, "read_known", names=[pipeline.name for pipeline in pipelines])
+    targets = [target_identifier(pipeline.target).as_string(None) for pipeline in pipelines]
+    rows = Room("doctor").run(
+        connection, "read_known", names=[pipeline.name for pipeline in pipelines], targets=targets
+    )
     known = {row["name"]: _gather_known(row) for row in rows}
     return {pipeline.name: known.get(pipeline.name, Known(None, None, {})) for pipeline in pipelines}
 
 
 def _gather_known(row: Mapping[str, Any]) -> Known:
     positions = {int(partition): position for partition, position in row["positions"].items()}
-    return Known(row["cluster_id"], row["topic_id"], positions)
+    return Known(row["cluster_id"], row["topic_id"], positions, row["leaves"])
 
 
 def read_cluster(settings: Mapping[str, str]) -> Cluster:

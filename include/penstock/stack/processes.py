@@ -59,10 +59,15 @@ def is_alive(process: Process) -> bool:
         alive = _start_time(process.pid) == process.started and not _is_zombie(process.pid)
     except psutil.NoSuchProcess:
         alive = False
-    # Last: a child that has become a zombie just now would be waited for by nobody later.
-    if not alive and process.pid in _children and _children[process.pid].poll() is not None:
-        del _children[process.pid]
+    if not alive:
+        _wait_for_ended()
     return alive
+
+
+def _wait_for_ended() -> None:
+    for pid, child in list(_children.items()):
+        if child.poll() is not None:
+            del _children[pid]
 
 
 def stop(process: Process, grace: float = 20.0) -> None:
@@ -95,6 +100,7 @@ def kill_all(members: Iterable[psutil.Process]) -> None:
             left.append(Process(member.pid, _start_time(member.pid)))
             member.kill()
     await_condition(lambda: not any(is_alive(process) for process in left), 30, "the processes end")
+    _wait_for_ended()
 
 
 def find_marked(folder: Path) -> list[psutil.Process]:
