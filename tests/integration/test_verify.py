@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 from confluent_kafka import TopicPartition
 from psycopg import sql
 
@@ -122,6 +123,37 @@ def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> Non
     assert loader.verify(share=0).faults == ()
 
 
+def test_rows_changed_beside_and_within_what_is_replaced_stay_found_until_they_are_mended(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(100)
+    loader.load()
+    right = loader.rows()
+    tamper(loader, "update analytics.orders set id = id + 1000 where _offset in (50, 70)")
+    loader.backfill(ByOffsets((Span(0, 40, 60),)), replace=True)
+    changed = [("rows_changed", 0, 70, 71)]
+    assert tell(loader.verify(share=0).faults) == changed, "whichever of two ranges the replay has left"
+
+    loader.backfill(ByOffsets((Span(0, 0, 40),)), replace=True)
+    assert tell(loader.verify(share=0).faults) == changed, "though the range it was held against is replaced"
+
+    tamper(loader, "update analytics.orders set id = id - 1000 where _offset = 70")
+    assert loader.rows() == right
+    assert loader.verify(share=0).faults == (), "what was mended by hand fits again"
+
+
+def test_a_fingerprint_that_is_not_that_of_the_log_s_rows_is_a_fault_of_the_ledger(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(10)
+    loader.load()
+    tamper(loader, "update penstock.coverage set row_hash = row_hash + 1")
+
+    [fault] = loader.verify(share=0).faults
+    assert (fault.kind, tell((fault,))) == ("ledger", [("ledger", 0, 0, 10)])
+    assert "the rows are those that the log gives" in fault.told
+    loader.backfill(ByOffsets((Span(0, 0, 10),)), replace=True)
+    assert loader.verify(share=0).faults == ()
+
+
 def test_two_values_that_changed_places_are_found(start: Start) -> None:
     account, loader = start()
     account.send_orders(50)
@@ -227,13 +259,32 @@ def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
     faults = loader.verify(share=0).faults
 
     assert ("ledger", 0, 29, 35) not in tell(faults), "offsets that nothing covers below the position are gaps"
-    assert {fault.kind for fault in faults} == {"rows_changed", "rows_too_many"}
+    assert {fault.kind for fault in faults} == {"ledger", "rows_too_many"}
     tamper(loader, "update penstock.load set state = 'superseded'")
     tamper(loader, "update penstock.position set position = 20")
     told = " ".join(str(fault) for fault in loader.verify(share=0).faults)
     assert "beyond the position 20" in told
     assert "the load is superseded, and covers partition 0 offsets [0,29)" in told
     assert load
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("alter table analytics.orders drop column note", "has no column note any more"),
+        ("drop table analytics.orders", "_load_id, _offset, _partition, _timestamp, id, note any more"),
+    ],
+)
+def test_a_table_or_a_column_that_is_gone_is_a_fault(start: Start, statement: str, told: str) -> None:
+    account, loader = start()
+    account.send_orders(10)
+    loader.load()
+    with connect(loader.db) as connection:
+        connection.execute(statement.encode())
+
+    [fault] = loader.verify().faults
+    assert told in fault.told
+    assert read_health(loader).state == "faulty"
 
 
 def test_rows_of_a_load_that_was_never_published_are_found(start: Start) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
 
+from penstock.errors import WrongUseError
 from penstock.orchestration.connections import read_db, read_kafka
 from penstock.orchestration.declared import read_named
 from penstock.orchestration.failing import deciding_retries
@@ -71,4 +72,7 @@ def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
 
 
 def _read_time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        raise WrongUseError(f"{text!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from None

@@ -21,7 +21,7 @@ from penstock.proof.faults import Fault
 from penstock.proof.rows import hash_row
 from penstock.ranges import Range
 from penstock.statements import read_statements
-from penstock.target import read_columns, target_identifier
+from penstock.target import describe_columns, read_columns, target_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,11 +82,24 @@ def _count_fitting(
 
 
 def judge_counted(counted: Iterable[Counted]) -> list[Fault]:
-    """Compare what the ledger says of ranges with what the table holds."""
-    return [fault for each in counted for fault in _judge(each)]
+    """Compare what the ledger says of ranges with what the table holds.
+
+    What a load has in a partition fits if its fingerprints add up to those it had: where changed rows lay in several
+    ranges when one of them was replaced, nobody could tell which of the others to hold it against.
+    """
+    sums: dict[tuple[int, int], list[Counted]] = defaultdict(list)
+    for each in counted:
+        sums[each.load_id, each.partition].append(each)
+    return [fault for together in sums.values() for each in together for fault in _judge(each, fits=_add_up(together))]
 
 
-def _judge(counted: Counted) -> Iterator[Fault]:
+def _add_up(counted: Sequence[Counted]) -> bool:
+    ranges = [each for each in counted if each.range is not None]
+    said = [each.said_hash for each in ranges if each.said_hash is not None]
+    return len(said) == len(ranges) and sum(said) == sum(each.found_hash for each in ranges)
+
+
+def _judge(counted: Counted, *, fits: bool) -> Iterator[Fault]:
     where = (counted.range, counted.load_id, counted.generation_id)
     if counted.range is None:
         told = f"{counted.found} rows of partition {counted.partition} lie outside the ranges that the load covers."
@@ -95,7 +108,7 @@ def _judge(counted: Counted) -> Iterator[Fault]:
         yield Fault("rows_missing", _tell_rows(counted), *where)
     elif counted.found > counted.said:
         yield Fault("rows_too_many", _tell_rows(counted), *where)
-    elif counted.said_hash is not None and counted.found_hash != counted.said_hash:
+    elif not fits and counted.said_hash is not None and counted.found_hash != counted.said_hash:
         yield Fault("rows_changed", f"the table's {counted.found} rows are not those that were published.", *where)
     if counted.found_quarantined != counted.said_quarantined:
         told = f"{counted.found_quarantined} records are in quarantine, and {counted.said_quarantined} were put there."
@@ -133,6 +146,24 @@ def _make_counted(generations: dict[int, int], row: Sequence[Any]) -> Counted:
     load_id, partition, start, until, *counts = row
     range_ = Range(partition, start, until) if start is not None else None
     return Counted(load_id, generations[load_id], partition, range_, *counts)
+
+
+def find_lacking(uri: str, pipeline: str) -> list[Fault]:
+    """Find what the table lacks by now of the columns that loads were published with; their rows cannot be hashed."""
+    with open_ledger(uri) as connection:
+        rows = run(connection, "find_covering_loads", pipeline=pipeline).fetchall()
+        lacking: dict[Target, set[str]] = defaultdict(set)
+        for text in {row["declaration"] for row in rows}:
+            declared = Pipeline.model_validate_json(text)
+            lacking[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
+    return [
+        Fault(
+            "rows_changed",
+            f"the target {target} has no column {', '.join(sorted(names))} any more; no row was counted.",
+        )
+        for target, names in lacking.items()
+        if names
+    ]
 
 
 def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:

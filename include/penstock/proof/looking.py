@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.ledger import open_ledger, read_load
 from penstock.proof.adding_up import run
 from penstock.proof.faults import Fault
 from penstock.proof.locating import locate_differences
-from penstock.ranges import Range, intersect_ranges
+from penstock.ranges import Range, intersect_ranges, subtract_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from penstock.proof.records import LogFingerprint
     from penstock.settings import Settings
 
+NOT_ITS_FINGERPRINT = (
+    "the rows are those that the log gives, and the ledger has another fingerprint of them: rows of the load had been "
+    "changed when others of it were replaced, or the ledger was changed. Replacing the range takes it anew."
+)
 KINDS: dict[str, FaultKind] = {"changed": "rows_changed", "missing": "rows_missing", "too many": "rows_too_many"}
 
 
@@ -65,8 +69,19 @@ def locate_fault(looking: Looking, fault: Fault) -> list[Fault]:
     if held is None or fault.load is None:
         return [fault]
     load = _read(looking, fault.load)
-    differences, count = _compare_with_log(looking, load, [held])
-    return _tell_differences(fault, differences, count) or [fault]
+    located = _tell_differences(fault, *_compare_with_log(looking, load, [held]))
+    if not located and fault.kind == "rows_changed":
+        located = _tell_differences(fault, *_compare_with_log(looking, load, _find_beside(looking, load, held)))
+        if not located and held == fault.range and not looking.compacted:
+            located = [replace(fault, kind="ledger", told=NOT_ITS_FINGERPRINT)]
+    return [each for each in located or [fault] if each not in looking.faults]
+
+
+def _find_beside(looking: Looking, load: Load, range_: Range) -> list[Range]:
+    """What else the load covers of the partition: rows may have been changed there when a part was replaced."""
+    log = looking.log.partitions[range_.partition]
+    whole = Range(range_.partition, log.start, max(log.start, log.end))
+    return subtract_ranges(_read_covered(looking, load, whole), [range_])
 
 
 def _compare_with_log(looking: Looking, load: Load, ranges: Sequence[Range]) -> tuple[list[Difference], int]:

@@ -13,7 +13,7 @@ from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger
 from penstock.proof.adding_up import find_ledger_faults, run, run_for_row
 from penstock.proof.chunks import choose_share, find_cut, find_held, make_staged
-from penstock.proof.counting import count_loads, find_orphans
+from penstock.proof.counting import count_loads, find_lacking, find_orphans
 from penstock.proof.faults import Fault
 from penstock.proof.looking import Looking, judge_chunk, locate_fault
 from penstock.proof.records import LogFingerprint
@@ -71,9 +71,13 @@ def verify_pipeline(
         return None
     with open_ledger(settings.db) as connection:
         looking.faults += find_ledger_faults(connection, pipeline.name)
-    _look_at_rows(looking)
+    lacking = find_lacking(settings.db, pipeline.name)
+    looking.faults += lacking
+    if not lacking:
+        _look_at_rows(looking)
     _look_at_log(looking, share, read_with_spark)
-    _look_at_holes(looking)
+    if not lacking:
+        _look_at_holes(looking)
     return _end(looking)
 
 

@@ -34,8 +34,14 @@ returning row_hash
 select coalesce(sum({row_hash}), 0) as row_hash from {table}
 where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
 
+-- name: find_beside
+-- A range that a load covers of a partition, with a fingerprint.
+select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
+where load_id = %(load_id)s and partition = %(partition)s and row_hash is not null
+order by 2 limit 1
+
 -- name: keep_difference
--- Rows of a range had been changed when a part of it was replaced: what stays must not look as if it fitted.
+-- Rows had been changed when some of them were replaced: what stays must not look as if it fitted.
 update penstock.coverage set row_hash = row_hash + %(difference)s
 where load_id = %(load_id)s and partition = %(partition)s and offsets = int8range(%(from_offset)s, %(until_offset)s)
 
