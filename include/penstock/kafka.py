@@ -146,12 +146,9 @@ def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, 
 def find_first_offsets_at(
     settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation
 ) -> dict[int, int]:
-    """Find the first offset whose record is not older than `time`; partitions without such a record are left out.
-
-    No record is older than 1970: to Kafka, numbers below zero are no times.
-    """
+    """Find the first offset whose record is not older than `time`; partitions without such a record are left out."""
     partitions = [TopicPartition(log.topic, number) for number in log.partitions]
-    spec = OffsetSpec.for_timestamp(max(0, int(time.timestamp() * 1000)))
+    spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     found = _list_offsets(connect(settings), partitions, spec, isolation)
     return {number: int(each.offset) for number, each in found.items() if each.offset >= 0}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_what
+from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_time, read_what
 from penstock.backfill.choosing import Known, choose_gaps, choose_spans, find_refusals, spans_of_time
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.errors import WrongUseError
@@ -107,11 +107,18 @@ def test_what_is_asked_is_read_in_one_of_three_ways() -> None:
         (["0:-1-2"], None, None, False),
         ([], NOON, NOON - timedelta(hours=1), False),
         ([], NOON.replace(tzinfo=None), None, False),
+        ([], datetime(1969, 12, 31, 23, tzinfo=UTC), None, False),
     ],
 )
 def test_anything_else_is_refused(offsets: list[str], since: Any, until: Any, gaps: bool) -> None:
     with pytest.raises(WrongUseError):
         read_what(offsets, since, until, gaps=gaps)
+
+
+def test_a_time_of_a_form_is_read_or_refused() -> None:
+    assert read_time("2026-01-31T12:00:00Z") == NOON
+    with pytest.raises(WrongUseError, match="'yesterday' is no time"):
+        read_time("yesterday")
 
 
 past = st.lists(st.builds(Past, st.integers(1, 10**9), st.floats(0.1, 10**5)), min_size=1, max_size=20)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
 SPAN = re.compile(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
@@ -84,10 +84,23 @@ def read_what(offsets: Sequence[str], since: datetime | None, until: datetime | 
     return ByOffsets(tuple(map(_read_span, offsets)))
 
 
+def read_time(text: str) -> datetime:
+    """Read a time as a form gives it."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongUseError(f"{text[:100]!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from None
+
+
 def _read_times(since: datetime, until: datetime | None) -> ByTime:
     # A time without a zone means another moment on another machine.
     if since.tzinfo is None or (until is not None and until.tzinfo is None):
         raise WrongUseError("a time has no zone.", next_step="write it as 2026-01-31T00:00:00Z.")
+    # To Kafka, numbers below zero are no times.
+    if since.timestamp() < 0:
+        raise WrongUseError(
+            f"the time {since.isoformat()} is before 1970.", next_step="no record is older: ask from then on."
+        )
     if until is not None and until <= since:
         raise WrongUseError(
             f"the time {until.isoformat()} to end at is not after {since.isoformat()}.", next_step="swap them."

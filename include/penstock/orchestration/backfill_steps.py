@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
 
-from penstock.errors import WrongUseError
 from penstock.orchestration.connections import read_db, read_kafka
 from penstock.orchestration.declared import read_named
 from penstock.orchestration.failing import deciding_retries
@@ -60,19 +58,12 @@ def publish(alias: AssetAlias, load_id: int) -> None:
 
 
 def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
-    from penstock.backfill.asking import Asked, read_what
+    from penstock.backfill.asking import Asked, read_time, read_what
 
-    what = read_what(
-        params["offsets"] or [] if params["what"] == "offsets" else [],
-        _read_time(params["from_time"]) if params["what"] == "time" else None,
-        _read_time(params["until_time"]) if params["what"] == "time" else None,
-        gaps=params["what"] == "all gaps",
+    since, until = (
+        read_time(params[name]) if params["what"] == "time" and params[name] else None
+        for name in ("from_time", "until_time")
     )
+    offsets = params["offsets"] or [] if params["what"] == "offsets" else []
+    what = read_what(offsets, since, until, gaps=params["what"] == "all gaps")
     return Asked(what, who, params["replace"], params["records_per_load"])
-
-
-def _read_time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        raise WrongUseError(f"{text!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from None
