@@ -15,13 +15,13 @@ from psycopg import sql
 from penstock.coverage import run, run_on_range
 from penstock.errors import PenstockError
 from penstock.target import (
+    add_missing_columns,
     attach_leaf,
     leaf_name,
     make_way,
     move_table,
     read_columns,
     target_identifier,
-    type_sql,
 )
 from penstock.waiting import wait_until
 
@@ -81,7 +81,7 @@ def put_back(connection: Connection, load: Load) -> None:
     """Move the kept rows of a load back into the target: as a leaf, or into the one that has its place by now."""
     target = load.declaration.target
     make_way(connection, target)
-    _add_missing_columns(connection, load)
+    add_missing_columns(connection, target, kept_table(load.load_id))
     if _find_leaf(connection, load):
         _insert_kept(connection, load)
         return
@@ -153,19 +153,3 @@ def _insert_kept(connection: Connection, load: Load) -> None:
         )
     )
     connection.execute(sql.SQL("drop table {}").format(kept))
-
-
-def _add_missing_columns(connection: Connection, load: Load) -> None:
-    """A column that the target gained meanwhile is null in rows from before it."""
-    missing = run(
-        connection,
-        "find_missing_columns",
-        target=target_identifier(load.declaration.target).as_string(None),
-        kept=kept_table(load.load_id).as_string(None),
-    )
-    for column in missing.fetchall():
-        connection.execute(
-            sql.SQL("alter table {} add column {} {}").format(
-                kept_table(load.load_id), sql.Identifier(column["name"]), type_sql(column["type"])
-            )
-        )

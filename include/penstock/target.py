@@ -55,7 +55,7 @@ def ensure_target(connection: Connection, pipeline: Pipeline) -> None:
         if missing:
             make_way(connection, pipeline.target)
         for name in missing:
-            _add_column(connection, pipeline, name)
+            _add_column(connection, target_identifier(pipeline.target), name, describe_columns(pipeline)[name][0])
     for columns in pipeline.indexes:
         _create_index(connection, pipeline.target, columns)
 
@@ -117,13 +117,8 @@ def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     )
 
 
-def _add_column(connection: Connection, pipeline: Pipeline, name: str) -> None:
-    type_, _ = describe_columns(pipeline)[name]
-    connection.execute(
-        sql.SQL("alter table {} add column {} {}").format(
-            target_identifier(pipeline.target), sql.Identifier(name), type_sql(type_)
-        )
-    )
+def _add_column(connection: Connection, table: sql.Identifier, name: str, type_: str) -> None:
+    connection.execute(sql.SQL("alter table {} add column {} {}").format(table, sql.Identifier(name), type_sql(type_)))
 
 
 def type_sql(type_: str) -> sql.SQL:
@@ -199,10 +194,24 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
 
 def attach_attempt_table(connection: Connection, load: Load) -> None:
     """Make the rows of a load visible: its table becomes a partition of the target, whatever its size."""
-    name = leaf_name(load)
-    move_table(connection, attempt_table(load.load_id, load.attempt), load.declaration.target.schema_name, name)
-    leaf = sql.Identifier(load.declaration.target.schema_name, name)
-    attach_leaf(connection, load.declaration.target, leaf, load.load_id, load.load_id + 1)
+    name, target = leaf_name(load), load.declaration.target
+    table = attempt_table(load.load_id, load.attempt)
+    add_missing_columns(connection, target, table)
+    move_table(connection, table, target.schema_name, name)
+    attach_leaf(connection, target, sql.Identifier(target.schema_name, name), load.load_id, load.load_id + 1)
+
+
+def add_missing_columns(connection: Connection, target: Target, table: sql.Identifier) -> None:
+    """Add to a table what the target has gained since it was made: null in rows from before, as in every other leaf."""
+    parent = target_identifier(target)
+    # As ATTACH does next: nobody adds another column meanwhile.
+    connection.execute(sql.SQL("lock table only {} in share update exclusive mode").format(parent))
+    missing = connection.execute(
+        read_statements("target")["find_missing_columns"],
+        {"target": parent.as_string(None), "table": table.as_string(None)},
+    )
+    for name, type_ in missing.fetchall():
+        _add_column(connection, table, name, type_)
 
 
 def leaf_name(load: Load) -> str:

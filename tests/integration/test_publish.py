@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from declaring import declare
+from declaring import COLUMNS, declare
 from fix_loads import Bind, stage_rows
 from loading_process import await_blocked, await_true
 from penstock import ledger
@@ -17,6 +17,7 @@ from penstock.errors import FencedError, HeldError, OutcomeUnknownError, Penstoc
 from penstock.ledger import connect, open_ledger
 from penstock.publish import publish_in, publish_load
 from penstock.ranges import Range
+from penstock.settling import approve_load
 from proxy import Proxy
 
 if TYPE_CHECKING:
@@ -202,6 +203,32 @@ def test_a_nullable_column_declared_later_is_added_to_the_target(db: str, bound:
     publish_load(db, bound(db), load_id)
 
     assert rows(db, "select count(*), count(city) from analytics.orders") == [(200, 0)]
+
+
+@pytest.mark.parametrize("state", ["staged", "validated", "held"])
+def test_a_load_that_was_staged_before_the_target_gained_a_column_is_published(
+    state: str, db: str, bound: Bind
+) -> None:
+    before = stage_rows(db, [Range(0, 0, 10)])
+    with open_ledger(db) as connection:
+        load = ledger.read_load(connection, before)
+        if state == "validated":
+            ledger.pass_checks(connection, load)
+        if state == "held":
+            ledger.hold_load(connection, load, "too little")
+    wider = declare("topic", columns={**COLUMNS, "more": {"type": "varchar(7)", "path": "$.more"}}, indexes=[["more"]])
+    publish_load(db, bound(db), validated_load(db, 10, 20, wider, kind="backfill"))
+
+    if state == "staged":
+        with open_ledger(db) as connection:
+            ledger.pass_checks(connection, ledger.read_load(connection, before))
+    if state == "held":
+        approve_load(db, bound(db), before, "ann", "it is right")
+    else:
+        publish_load(db, bound(db), before)
+
+    assert rows(db, "select count(*), count(more) from analytics.orders") == [(20, 0)]
+    assert rows(db, "select count(*) from pg_indexes where indexdef like '%%(more)%%'") == [(3,)]
 
 
 def test_tables_of_old_attempts_are_dropped_after_publish(db: str, bound: Bind) -> None:

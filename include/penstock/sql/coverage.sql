@@ -112,15 +112,6 @@ with gone as (delete from {target}
               returning *)
 insert into {kept} select * from gone
 
--- name: find_missing_columns
--- What the target has and a kept table lacks: columns that were added after the load was taken out.
-select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
-from pg_attribute a
-where a.attrelid = to_regclass(%(target)s) and a.attnum > 0 and not a.attisdropped
-  and not exists (select from pg_attribute k
-                  where k.attrelid = to_regclass(%(kept)s) and k.attname = a.attname and not k.attisdropped)
-order by a.attnum
-
 -- name: read_gaps
 -- What lies below the positions and is neither covered nor lost.
 select partition, from_offset, until_offset from penstock.gaps

@@ -7,6 +7,15 @@ join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = %(schema)s and c.relname = %(table)s and a.attnum > 0 and not a.attisdropped
 order by a.attnum
 
+-- name: find_missing_columns
+-- What the target has and a table lacks: columns that were added after the table was made.
+select a.attname, format_type(a.atttypid, a.atttypmod)
+from pg_attribute a
+where a.attrelid = to_regclass(%(target)s) and a.attnum > 0 and not a.attisdropped
+  and not exists (select from pg_attribute k
+                  where k.attrelid = to_regclass(%(table)s) and k.attname = a.attname and not k.attisdropped)
+order by a.attnum
+
 -- name: read_kind
 -- What the target is: a table partitioned by range of _load_id, or something else.
 select coalesce(pg_get_partkeydef(c.oid), '') = 'RANGE (_load_id)'
