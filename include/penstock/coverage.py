@@ -16,6 +16,7 @@ from penstock.target import target_identifier
 
 if TYPE_CHECKING:
     from penstock.ledger import Connection, Load
+    from penstock.pipeline import Pipeline
 
 run = Room("coverage").run
 
@@ -59,13 +60,18 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
 
 
 def run_on_range(
-    connection: Connection, statement: str, holder: Load, range_: Range, **tables: sql.Identifier
+    connection: Connection,
+    statement: str,
+    holder: Load,
+    range_: Range,
+    declared: Pipeline | None = None,
+    **tables: sql.Identifier,
 ) -> psycopg.Cursor[Any]:
-    """Run a named statement on the rows that a load has of a range, in its target."""
-    declared = holder.declaration
+    """Run a named statement on the rows that a load has of a range, hashed as it declares, or as another does."""
     named = sql.SQL(read_statements("coverage")[statement].decode())
+    row_hash = hash_row(declared or holder.declaration)
     return connection.execute(
-        named.format(target=target_identifier(declared.target), row_hash=hash_row(declared), **tables),
+        named.format(target=target_identifier(holder.declaration.target), row_hash=row_hash, **tables),
         {"load_id": holder.load_id, **asdict(range_)},
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.coverage import run, run_on_range
 from penstock.ledger import read_load
@@ -13,69 +13,87 @@ from penstock.ranges import Range, intersect_ranges, subtract_ranges
 from penstock.target import attempt_table, target_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from psycopg import sql
+    from psycopg import Cursor
 
     from penstock.ledger import Connection, Load
+    from penstock.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """How many rows, and the sum of their hashes."""
+
+    rows: int = 0
+    hash: Decimal = Decimal()
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.rows + other.rows, self.hash + other.hash)
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.rows - other.rows, self.hash - other.hash)
+
+
+NOTHING = Sum()
 
 
 def replace_covered(connection: Connection, load: Load) -> None:
     """Take out what other loads hold of a load's ranges; what they hold beside stays theirs, rows and coverage."""
     taken = run(connection, "uncover_overlaps", load_id=load.load_id).fetchall()
-    taken.sort(key=lambda row: (row["load_id"], row["partition"], row["from_offset"]))
-    for (load_id, partition), rows in groupby(taken, key=lambda row: (row["load_id"], row["partition"])):
-        held = {Range(partition, row["from_offset"], row["until_offset"]): row["row_hash"] for row in rows}
-        _replace(connection, load, read_load(connection, load_id), held)
+    taken.sort(key=lambda row: (row["load_id"], row["partition"]))
+    for (load_id, _), rows in groupby(taken, key=lambda row: (row["load_id"], row["partition"])):
+        _replace(connection, load, read_load(connection, load_id), list(rows))
     for replaced in {row["load_id"] for row in taken}:
         run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
 
 
-def _replace(connection: Connection, load: Load, holder: Load, held: Mapping[Range, Decimal | None]) -> None:
-    """Replace what a load holds of one partition."""
-    parts, rests = intersect_ranges(list(held), list(load.ranges)), subtract_ranges(list(held), list(load.ranges))
-    stays = rests[:1] or _find_beside(connection, holder, parts[0].partition)
-    gone = _hash_rows(connection, holder, parts, target_identifier(holder.declaration.target)) if stays else Decimal()
+def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[dict[str, Any]]) -> None:
+    """Replace what a load has of one partition, as far as it is in the other's ranges."""
+    held = [Range(row["partition"], row["from_offset"], row["until_offset"]) for row in taken]
+    parts, rests = intersect_ranges(held, list(load.ranges)), subtract_ranges(held, list(load.ranges))
+    where = {"load_id": holder.load_id, "partition": held[0].partition}
+    (standing,) = run(connection, "read_standing", **where).fetchall()
+    stays = bool(rests) or standing["beside"]
+    gone = _sum_rows(connection, holder, parts, in_target=True) if stays else NOTHING
     for part in parts:
         run_on_range(connection, "delete_rows", holder, part)
-    kept = sum((_cover_rest(connection, holder, rest) for rest in rests), Decimal())
-    said = [hash_ for hash_ in held.values() if hash_ is not None]
-    if stays and len(said) == len(held) and sum(said) != gone + kept:
-        _keep_difference(connection, load, holder, parts, stays[0], sum(said) - kept, gone)
+    kept = _add(run_on_range(connection, "cover_rest", holder, rest) for rest in rests)
+    run(connection, "forget_difference", **where)
+    if not stays or any(row["row_hash"] is None for row in taken):
+        return
+    before = Sum(standing["rows"], standing["row_hash"]) if standing["rows"] is not None else NOTHING
+    said = sum((Sum(row["rows"], row["row_hash"]) for row in taken), NOTHING)
+    if before != NOTHING or said != gone + kept:
+        # Rows had been changed. What comes is what those were that go: what is left over, those that stay lack.
+        came = _sum_rows(connection, load, parts, holder.declaration) if _reads_alike(load, holder) else gone
+        difference = before + said - kept - came
+        if difference != NOTHING:
+            run(connection, "keep_difference", **where, rows=difference.rows, row_hash=difference.hash)
 
 
-def _find_beside(connection: Connection, holder: Load, partition: int) -> list[Range]:
-    """Something that the load holds of the partition besides, with a fingerprint."""
-    found = run(connection, "find_beside", load_id=holder.load_id, partition=partition)
-    return [Range(**row) for row in found]
+def _reads_alike(load: Load, holder: Load) -> bool:
+    """Whether a load makes the same of a record as another did, columns aside that it alone has."""
+    now, then = load.declaration, holder.declaration
+    return (now.value, now.key, now.isolation) == (then.value, then.key, then.isolation) and all(
+        column in now.columns for column in then.columns
+    )
 
 
-def _keep_difference(
-    connection: Connection, load: Load, holder: Load, parts: Sequence[Range], stays: Range, said: Decimal, gone: Decimal
-) -> None:
-    """Rows had been changed behind Penstock's back: what the load holds on must not seem to fit, unless it does.
-
-    `said` is the fingerprint that the rows had which go, if none of the others was changed. What comes in their place
-    has it, too, if it is read alike. Which of several ranges was changed nobody knows: their sum tells that one was.
-    """
-    alike = _read_alike(load, holder)
-    came = _hash_rows(connection, load, parts, attempt_table(load.load_id, load.attempt)) if alike else gone
-    run(connection, "keep_difference", load_id=holder.load_id, difference=said - came, **asdict(stays))
-
-
-def _read_alike(load: Load, other: Load) -> bool:
-    """Whether two loads make the same rows of the same records."""
-    one, two = load.declaration, other.declaration
-    return (one.columns, one.value, one.key, one.indexes, one.isolation) == (
-        two.columns, two.value, two.key, two.indexes, two.isolation,
-    )  # fmt: skip
+def _sum_rows(
+    connection: Connection,
+    load: Load,
+    ranges: Iterable[Range],
+    declared: Pipeline | None = None,
+    *,
+    in_target: bool = False,
+) -> Sum:
+    """Sum up the rows that a load has of ranges: in the target, or staged."""
+    target, staged = target_identifier(load.declaration.target), attempt_table(load.load_id, load.attempt)
+    table = target if in_target else staged
+    return _add(run_on_range(connection, "hash_rows", load, range_, declared, table=table) for range_ in ranges)
 
 
-def _cover_rest(connection: Connection, holder: Load, rest: Range) -> Decimal:
-    (row_hash,) = run_on_range(connection, "cover_rest", holder, rest).fetchone() or (Decimal(),)
-    return Decimal(row_hash)
-
-
-def _hash_rows(connection: Connection, load: Load, ranges: Sequence[Range], table: sql.Identifier) -> Decimal:
-    found = (run_on_range(connection, "hash_rows", load, range_, table=table).fetchone() for range_ in ranges)
-    return sum((Decimal(row[0]) for row in found if row), Decimal())
+def _add(found: Iterable[Cursor[Any]]) -> Sum:
+    sums = (Sum(rows, Decimal(hash_)) for cursor in found for rows, hash_ in cursor)
+    return sum(sums, NOTHING)

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from psycopg import sql
 
 from compacting import COMPACTED, compacting
-from declaring import declare
+from declaring import COLUMNS, declare
 from loading_process import await_true
 from penstock.backfill.asking import AllGaps, ByOffsets, Span
 from penstock.ledger import connect, open_ledger
@@ -126,7 +126,7 @@ def test_a_replay_beside_a_changed_row_does_not_make_it_fit(start: Start) -> Non
 def test_rows_changed_beside_and_within_what_is_replaced_stay_found_until_they_are_mended(start: Start) -> None:
     account, loader = start()
     account.send_orders(100)
-    loader.load()
+    first = loader.load()
     right = loader.rows()
     tamper(loader, "update analytics.orders set id = id + 1000 where _offset in (50, 70)")
     loader.backfill(ByOffsets((Span(0, 40, 60),)), replace=True)
@@ -139,6 +139,55 @@ def test_rows_changed_beside_and_within_what_is_replaced_stay_found_until_they_a
     tamper(loader, "update analytics.orders set id = id - 1000 where _offset = 70")
     assert loader.rows() == right
     assert loader.verify(share=0).faults == (), "what was mended by hand fits again"
+    tamper(loader, "update analytics.orders set id = id + 1000 where _offset = 90")
+    assert tell(loader.verify(share=0).faults) == [("rows_changed", 0, 90, 91)]
+    loader.backfill(ByOffsets((Span(0, 90, 91),)), replace=True)
+    assert loader.verify(share=0).faults == (), "what was mended by a replay fits, too"
+    assert first in {load for *_, load in loader.covered()}
+
+
+def test_a_row_too_many_and_one_too_few_beside_a_replay_stay_found_until_they_are_mended(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(50)
+    account.transact([order(7)], commit=False)  # [50], marker 51
+    account.send_orders(50, first=52)
+    loader.load()
+    right = loader.rows()
+    tamper(
+        loader,
+        "insert into analytics.orders select id, note, _load_id, _partition, 50, _timestamp from analytics.orders"
+        " where _offset = 3",
+    )
+    tamper(loader, "delete from analytics.orders where _offset = 90")
+    loader.backfill(ByOffsets((Span(0, 10, 20), Span(0, 70, 80))), replace=True)
+    wrong = [("rows_too_many", 0, 50, 51), ("rows_missing", 0, 90, 91)]
+    assert [each for each in tell(loader.verify(share=0).faults) if each[0] != "hole"] == wrong
+
+    loader.backfill(ByOffsets((Span(0, 50, 51), Span(0, 90, 91))), replace=True)
+    assert loader.verify().faults == ()
+    assert loader.rows() == right
+
+
+def test_a_replay_by_a_declaration_with_another_column_mends_what_it_replaces_and_blames_nothing_else(
+    start: Start,
+) -> None:
+    account, loader = start()
+    account.send_orders(100)
+    loader.load()
+    tamper(loader, "update analytics.orders set id = id + 1000 where _offset = 50")
+    loader.pipeline = declare(account.topic, columns={**COLUMNS, "more": {"type": "text", "path": "$.more"}})
+    loader.backfill(ByOffsets((Span(0, 50, 51),)), replace=True)
+    assert loader.verify().faults == ()
+
+
+def test_a_row_outside_the_ranges_of_its_load_is_told_with_its_offset(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(10)
+    loader.load()
+    account.send_orders(10, first=10)
+    second = loader.load()
+    tamper(loader, f"update analytics.orders set _load_id = {second} where _offset = 3")
+    assert sorted(tell(loader.verify(share=0).faults)) == [("rows_missing", 0, 3, 4), ("rows_outside", 0, 3, 4)]
 
 
 def test_a_fingerprint_that_is_not_that_of_the_log_s_rows_is_a_fault_of_the_ledger(start: Start) -> None:
@@ -259,7 +308,7 @@ def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
     faults = loader.verify(share=0).faults
 
     assert ("ledger", 0, 29, 35) not in tell(faults), "offsets that nothing covers below the position are gaps"
-    assert {fault.kind for fault in faults} == {"ledger", "rows_too_many"}
+    assert {fault.kind for fault in faults} == {"ledger", "rows_outside"}
     tamper(loader, "update penstock.load set state = 'superseded'")
     tamper(loader, "update penstock.position set position = 20")
     told = " ".join(str(fault) for fault in loader.verify(share=0).faults)
@@ -300,7 +349,7 @@ def test_rows_of_a_load_that_was_never_published_are_found(start: Start) -> None
         " from analytics.orders where _offset < 3",
     )
     [fault] = loader.verify(share=0).faults
-    assert (fault.kind, fault.told) == ("rows_too_many", f"3 rows name load {load + 5}, which covers nothing.")
+    assert (fault.kind, fault.told) == ("rows_outside", f"3 rows name load {load + 5}, which covers nothing.")
 
 
 def test_a_quarantined_record_that_is_gone_is_found(start: Start) -> None:
@@ -311,7 +360,7 @@ def test_a_quarantined_record_that_is_gone_is_found(start: Start) -> None:
     assert tell(loader.verify(share=0).faults) == [("quarantine", 0, 2, 3)]
 
 
-COLUMNS = {
+VALUES = {
     "smallint": ("1", "2"), "integer": ("1", "2"), "bigint": ("1", "2"), "real": ("1.5", "1.25"),
     "double precision": ("1.5", "1.25"), "numeric(12,2)": ("1.50", "1.51"), "text": ("a", "b"),
     "varchar(9)": ("a", "b"), "char(9)": ("a", "b"), "boolean": ("true", "false"), "bytea": ("a", "b"),
@@ -323,7 +372,7 @@ COLUMNS = {
 
 
 def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_apart(db: str) -> None:
-    types = {f"c{place}": type_ for place, type_ in enumerate(COLUMNS)}
+    types = {f"c{place}": type_ for place, type_ in enumerate(VALUES)}
     pipeline = declare("topic", columns={name: {"type": type_, "path": f"$.{name}"} for name, type_ in types.items()})
     with connect(db) as connection:
         described = ", ".join(f"{name} {type_}" for name, type_ in types.items())
@@ -331,7 +380,7 @@ def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_a
         hashed = sql.SQL("select {} from t").format(hash_row(pipeline))
 
         def fingerprint(**changed: str | None) -> int:
-            values = {f"c{place}": one for place, (one, _) in enumerate(COLUMNS.values())} | changed
+            values = {f"c{place}": one for place, (one, _) in enumerate(VALUES.values())} | changed
             connection.execute("truncate t")
             row = ", ".join("null" if value is None else f"'{value}'" for value in values.values())
             connection.execute(f"insert into t values (7, now(), {row})".encode())
@@ -342,6 +391,6 @@ def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_a
         same = fingerprint()
         assert fingerprint() == same
         assert fingerprint(c0="1", c1="2") != fingerprint(c0="2", c1="1"), "smallint and integer change places"
-        for place, (_, other) in enumerate(COLUMNS.values()):
+        for place, (_, other) in enumerate(VALUES.values()):
             name = f"c{place}"
             assert len({same, fingerprint(**{name: other}), fingerprint(**{name: None})}) == 3, types[name]

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from penstock.pipeline import Target
 
 
+LACKING = (
+    "rows of the load had been changed when others of it were replaced; in which of its ranges in this partition they "
+    "are is not known."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Covering:
     """A load that covers anything, and how the rows of it are hashed."""
@@ -43,18 +49,23 @@ class Covering:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A published range: what the ledger says of its rows, and what the table holds. Rows in none have no range."""
+    """A published range: what the ledger says of its rows, and what the table holds.
+
+    Of the load's ranges in a partition all together, some rows may be known to lack what was published.
+    """
 
     load_id: int
     generation_id: int
-    partition: int
-    range: Range | None
+    range: Range
     said: int
     found: int
     said_hash: Decimal | None
     found_hash: Decimal
     said_quarantined: int
     found_quarantined: int
+    lacked: int | None
+    lacked_hash: Decimal | None
+    stray: bool  # rows within these offsets that are in no range of their load
 
 
 def count_loads(uri: str, pipeline: str) -> Iterator[tuple[list[Counted], list[Fault]]]:
@@ -82,37 +93,48 @@ def _count_fitting(
 
 
 def judge_counted(counted: Iterable[Counted]) -> list[Fault]:
-    """Compare what the ledger says of ranges with what the table holds.
-
-    What a load has in a partition fits if its fingerprints add up to those it had: where changed rows lay in several
-    ranges when one of them was replaced, nobody could tell which of the others to hold it against.
-    """
-    sums: dict[tuple[int, int], list[Counted]] = defaultdict(list)
+    """Compare what the ledger says of ranges with what the table holds."""
+    together: dict[tuple[int, int], list[Counted]] = defaultdict(list)
+    faults: list[Fault] = []
     for each in counted:
-        sums[each.load_id, each.partition].append(each)
-    return [fault for together in sums.values() for each in together for fault in _judge(each, fits=_add_up(together))]
+        if each.stray:
+            told = f"{each.found} rows within these offsets lie outside the ranges that the load covers."
+            faults.append(Fault("rows_outside", told, each.range, each.load_id, each.generation_id))
+        else:
+            together[each.load_id, each.range.partition].append(each)
+            faults += _judge_quarantine(each)
+    return faults + [fault for ranges in together.values() for fault in _judge_together(ranges)]
 
 
-def _add_up(counted: Sequence[Counted]) -> bool:
-    ranges = [each for each in counted if each.range is not None]
-    said = [each.said_hash for each in ranges if each.said_hash is not None]
-    return len(said) == len(ranges) and sum(said) == sum(each.found_hash for each in ranges)
+def _judge_together(ranges: Sequence[Counted]) -> Iterator[Fault]:
+    """Judge what a load has of a partition: range by range, or in sum where that is all that is known."""
+    lacked, lacked_hash = ranges[0].lacked, ranges[0].lacked_hash
+    if lacked is None or lacked_hash is None:
+        for each in ranges:
+            yield from _judge(each)
+        return
+    said = sum(each.said for each in ranges) + lacked, sum(each.said_hash or 0 for each in ranges) + lacked_hash
+    if said != (sum(each.found for each in ranges), sum(each.found_hash for each in ranges)):
+        for each in ranges:
+            yield from list(_judge(each)) or [
+                Fault("rows_changed", LACKING, each.range, each.load_id, each.generation_id)
+            ]
 
 
-def _judge(counted: Counted, *, fits: bool) -> Iterator[Fault]:
+def _judge(counted: Counted) -> Iterator[Fault]:
     where = (counted.range, counted.load_id, counted.generation_id)
-    if counted.range is None:
-        told = f"{counted.found} rows of partition {counted.partition} lie outside the ranges that the load covers."
-        yield Fault("rows_too_many", told, *where)
-    elif counted.found < counted.said:
+    if counted.found < counted.said:
         yield Fault("rows_missing", _tell_rows(counted), *where)
     elif counted.found > counted.said:
         yield Fault("rows_too_many", _tell_rows(counted), *where)
-    elif not fits and counted.said_hash is not None and counted.found_hash != counted.said_hash:
+    elif counted.said_hash is not None and counted.found_hash != counted.said_hash:
         yield Fault("rows_changed", f"the table's {counted.found} rows are not those that were published.", *where)
+
+
+def _judge_quarantine(counted: Counted) -> Iterator[Fault]:
     if counted.found_quarantined != counted.said_quarantined:
         told = f"{counted.found_quarantined} records are in quarantine, and {counted.said_quarantined} were put there."
-        yield Fault("quarantine", told, *where)
+        yield Fault("quarantine", told, counted.range, counted.load_id, counted.generation_id)
 
 
 def _tell_rows(counted: Counted) -> str:
@@ -144,8 +166,7 @@ def _count(connection: Connection, loads: Sequence[Covering]) -> list[Counted]:
 
 def _make_counted(generations: dict[int, int], row: Sequence[Any]) -> Counted:
     load_id, partition, start, until, *counts = row
-    range_ = Range(partition, start, until) if start is not None else None
-    return Counted(load_id, generations[load_id], partition, range_, *counts)
+    return Counted(load_id, generations[load_id], Range(partition, start, until), *counts)
 
 
 def find_lacking(uri: str, pipeline: str) -> list[Fault]:
@@ -176,7 +197,7 @@ def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:
             ledger.run(connection, "lock_pipeline", name=pipeline)
             orphans = _find_orphans(connection, pipeline, target)
     return [
-        Fault("rows_too_many", f"{row['rows']} rows name load {row['load']}, which covers nothing.",
+        Fault("rows_outside", f"{row['rows']} rows name load {row['load']}, which covers nothing.",
               Range(row["partition"], row["first"], row["last"] + 1))
         for row in orphans
     ]  # fmt: skip

@@ -12,6 +12,7 @@ FaultKind = Literal[
     "ledger",  # positions, coverage, loads and losses do not add up
     "rows_missing",
     "rows_too_many",
+    "rows_outside",  # of a load, where it covers nothing: nobody has published them
     "rows_changed",
     "quarantine",
     "log_changed",  # the log gives other records than were loaded

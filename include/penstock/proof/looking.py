@@ -10,7 +10,7 @@ from penstock.ledger import open_ledger, read_load
 from penstock.proof.adding_up import run
 from penstock.proof.faults import Fault
 from penstock.proof.locating import locate_differences
-from penstock.ranges import Range, intersect_ranges, subtract_ranges
+from penstock.ranges import Range, intersect_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,25 +63,28 @@ def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[
     return [fault, *located]
 
 
-def locate_fault(looking: Looking, fault: Fault) -> list[Fault]:
-    """Find the very offsets, as far as the log still holds the range; else the fault stays as it is."""
-    held = _find_held(looking, fault)
-    if held is None or fault.load is None:
-        return [fault]
-    load = _read(looking, fault.load)
-    located = _tell_differences(fault, *_compare_with_log(looking, load, [held]))
-    if not located and fault.kind == "rows_changed":
-        located = _tell_differences(fault, *_compare_with_log(looking, load, _find_beside(looking, load, held)))
-        if not located and held == fault.range and not looking.compacted:
-            located = [replace(fault, kind="ledger", told=NOT_ITS_FINGERPRINT)]
-    return [each for each in located or [fault] if each not in looking.faults]
+def locate_faults(looking: Looking, faults: Sequence[Fault]) -> list[Fault]:
+    """Find the very offsets of what is wrong with a load's ranges of one partition, as far as the log still holds them.
 
-
-def _find_beside(looking: Looking, load: Load, range_: Range) -> list[Range]:
-    """What else the load covers of the partition: rows may have been changed there when a part was replaced."""
-    log = looking.log.partitions[range_.partition]
-    whole = Range(range_.partition, log.start, max(log.start, log.end))
-    return subtract_ranges(_read_covered(looking, load, whole), [range_])
+    Where nothing is found the log proves the rows right. What is wrong then lies in another of the ranges, or, if it is
+    in none of them, in the ledger.
+    """
+    located: list[Fault] = []
+    proven: list[Fault] = []
+    left: list[Fault] = []
+    for fault in faults:
+        held = _find_held(looking, fault)
+        if held is None or fault.load is None:
+            left.append(fault)
+            continue
+        found = _tell_differences(fault, *_compare_with_log(looking, _read(looking, fault.load), [held]))
+        located += found
+        if not found:
+            whole = fault.kind == "rows_changed" and held == fault.range and not looking.compacted
+            (proven if whole else left).append(fault)
+    if proven and not located and not left:
+        return [replace(fault, kind="ledger", told=NOT_ITS_FINGERPRINT) for fault in proven]
+    return [*dict.fromkeys(located), *left]
 
 
 def _compare_with_log(looking: Looking, load: Load, ranges: Sequence[Range]) -> tuple[list[Difference], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from penstock.doctor.reading import read_topic_config
@@ -15,7 +16,7 @@ from penstock.proof.adding_up import find_ledger_faults, run, run_for_row
 from penstock.proof.chunks import choose_share, find_cut, find_held, make_staged
 from penstock.proof.counting import count_loads, find_lacking, find_orphans
 from penstock.proof.faults import Fault
-from penstock.proof.looking import Looking, judge_chunk, locate_fault
+from penstock.proof.looking import Looking, judge_chunk, locate_faults
 from penstock.proof.records import LogFingerprint
 from penstock.proof.rereading import keep_reread, read_natively
 from penstock.ranges import Range
@@ -100,11 +101,17 @@ def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> 
 
 def _look_at_rows(looking: Looking) -> None:
     for counted, faults in count_loads(looking.settings.db, looking.pipeline.name):
-        looking.counts["ranges"] += sum(each.range is not None for each in counted)
+        looking.counts["ranges"] += sum(not each.stray for each in counted)
         looking.counts["rows"] += sum(each.found for each in counted)
-        for fault in faults:
-            looking.faults += locate_fault(looking, fault)
+        looking.faults += [fault for fault in faults if fault.kind == "rows_outside"]
+        within = sorted((fault for fault in faults if fault.kind != "rows_outside"), key=_name_place)
+        for _, together in groupby(within, key=_name_place):
+            looking.faults += locate_faults(looking, list(together))
     looking.faults += find_orphans(looking.settings.db, looking.pipeline.name, looking.pipeline.target)
+
+
+def _name_place(fault: Fault) -> tuple[int, int]:
+    return fault.load or 0, fault.range.partition if fault.range else -1
 
 
 def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark) -> None:

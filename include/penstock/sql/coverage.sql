@@ -12,7 +12,7 @@ delete from penstock.coverage c
 using penstock.load l join penstock.load_range r using (load_id)
 where l.load_id = %(load_id)s and c.pipeline_id = l.pipeline_id and c.generation_id = l.generation_id
   and c.partition = r.partition and c.offsets && int8range(r.from_offset, r.until_offset)
-returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.row_hash
+returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash
 
 -- name: cover_rest
 -- A piece that a load keeps of a range it covered; its rows are counted in {target}, by the key.
@@ -27,23 +27,27 @@ cross join lateral (select count(*) as records from penstock.quarantine
                     where load_id = l.load_id and attempt = l.attempt and partition = %(partition)s
                       and "offset" >= %(from_offset)s and "offset" < %(until_offset)s) q
 where l.load_id = %(load_id)s
-returning row_hash
+returning rows, row_hash
 
 -- name: hash_rows
 -- The fingerprint that rows of a range have now.
-select coalesce(sum({row_hash}), 0) as row_hash from {table}
+select count(*) as rows, coalesce(sum({row_hash}), 0) as row_hash from {table}
 where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
 
--- name: find_beside
--- A range that a load covers of a partition, with a fingerprint.
-select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
-where load_id = %(load_id)s and partition = %(partition)s and row_hash is not null
-order by 2 limit 1
+-- name: read_standing
+-- Whether a load covers anything of a partition besides, and the difference that it has there.
+select exists (select from penstock.coverage where load_id = %(load_id)s and partition = %(partition)s) as beside,
+       d.row_hash, d.rows
+from (values (1)) as one left join penstock.difference d on d.load_id = %(load_id)s and d.partition = %(partition)s
+
+-- name: forget_difference
+-- Nothing of it is left, or it is about to be written anew.
+delete from penstock.difference where load_id = %(load_id)s and partition = %(partition)s
 
 -- name: keep_difference
--- Rows had been changed when some of them were replaced: what stays must not look as if it fitted.
-update penstock.coverage set row_hash = row_hash + %(difference)s
-where load_id = %(load_id)s and partition = %(partition)s and offsets = int8range(%(from_offset)s, %(until_offset)s)
+-- Rows had been changed when some of them were replaced: what the load still covers must not look as if it fitted.
+insert into penstock.difference (load_id, partition, row_hash, rows)
+values (%(load_id)s, %(partition)s, %(row_hash)s, %(rows)s)
 
 -- name: delete_rows
 -- The rows of a range out of the target, of one load.

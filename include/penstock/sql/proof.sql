@@ -66,7 +66,7 @@ where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.
 order by l.load_id
 
 -- name: count_rows
--- The rows of loads by the ranges they cover; those in none of them come with a partition and no offsets.
+-- The rows of loads by the ranges they cover, with what they are known to lack; those in no range come as strays.
 with covered as (
     select c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
            c.quarantined,
@@ -75,7 +75,8 @@ with covered as (
     from penstock.coverage c where c.load_id = any (%(loads)s)
 ),
 held as (
-    select t.load_id, t.partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash
+    select t.load_id, t.partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash,
+           min(t._offset) as first, max(t._offset) as last
     from (select _load_id as load_id, _partition as partition, _offset, {row_hash} as hash
           from {target}
           where _load_id between %(first)s and %(last)s and _load_id = any (%(loads)s)) t
@@ -84,10 +85,12 @@ held as (
     group by 1, 2, 3
 )
 select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows, coalesce(h.rows, 0), c.row_hash,
-       coalesce(h.row_hash, 0), c.quarantined, c.in_quarantine
-from covered c left join held h using (load_id, partition, from_offset)
+       coalesce(h.row_hash, 0), c.quarantined, c.in_quarantine, d.rows, d.row_hash, false
+from covered c
+left join held h using (load_id, partition, from_offset)
+left join penstock.difference d using (load_id, partition)
 union all
-select load_id, partition, null, null, 0, rows, null, 0, 0, 0 from held where from_offset is null
+select load_id, partition, first, last + 1, 0, rows, 0, row_hash, 0, 0, null, null, true from held where from_offset is null
 order by 1, 2, 3
 
 -- name: find_orphans
