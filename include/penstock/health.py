@@ -37,10 +37,11 @@ class OpenHold:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What lies below the positions and is not in the table: offsets in gaps, and backfills that have not ended."""
+    """What lies below the positions and is not in the table: offsets in gaps or lost, and backfills under way."""
 
     gaps: int = 0
     backfills: tuple[int, ...] = ()
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ def _judge_past(name: str, missing: Missing) -> Health:
         named = ", ".join(map(str, missing.backfills))
         resumed = ", ".join(f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills)
         return Health("behind", f"backfill {named} has not ended", f"wait if it runs; else {resumed}")
-    if missing.gaps:
-        cause = f"everything up to the end is loaded; {missing.gaps} offsets below it are gaps"
-        return Health("ok", cause, f"nothing to do, or penstock backfill {name} --gaps")
+    if missing.gaps or missing.lost:
+        parts = [(missing.gaps, "are gaps"), (missing.lost, "are lost (penstock.losses)")]
+        below = "; ".join(f"{count} offsets below it {what}" for count, what in parts if count)
+        cause = f"everything up to the end is loaded; {below}"
+        return Health("ok", cause, "nothing to do" + (f", or penstock backfill {name} --gaps" if missing.gaps else ""))
     return Health("ok", "everything is loaded", "nothing to do")

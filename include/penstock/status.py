@@ -93,7 +93,7 @@ def _describe(
     partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
     lags = [partition.lag for partition in partitions if partition.lag is not None]
-    missing = Missing(row["gaps"], tuple(row["backfills"] or ())) if row else Missing()
+    missing = Missing(row["gaps"], tuple(row["backfills"] or ()), row["lost"]) if row else Missing()
     health = judge(
         pipeline.name,
         newest,

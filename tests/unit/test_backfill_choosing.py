@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_time, read_what
+from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_form, read_what
 from penstock.backfill.choosing import Known, choose_gaps, choose_spans, find_refusals, spans_of_time
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.errors import WrongUseError
@@ -51,9 +51,10 @@ def test_what_cannot_be_loaded_is_refused_with_what_is_still_there(span: Span, t
 
 def test_a_range_that_a_planned_load_is_about_to_bring_is_refused_even_to_replace() -> None:
     known = know(planned=(Held(Range(0, 60, 70), 9, backfill=2),))
-    assert find_refusals([Span(0, 65, 80)], known, replace=True) == [
-        "partition 0 offsets [65, 70): load 9 of backfill 2 is about to load it"
-    ]
+    [told] = find_refusals([Span(0, 65, 80)], known, replace=True)
+    assert told.startswith("partition 0 offsets [65, 70): load 9 of backfill 2 is about to load it; ")
+    assert "--resume 2" in told
+    assert "penstock discard 9" in told
 
 
 def test_offsets_named_twice_are_refused() -> None:
@@ -115,10 +116,33 @@ def test_anything_else_is_refused(offsets: list[str], since: Any, until: Any, ga
         read_what(offsets, since, until, gaps=gaps)
 
 
-def test_a_time_of_a_form_is_read_or_refused() -> None:
-    assert read_time("2026-01-31T12:00:00Z") == NOON
-    with pytest.raises(WrongUseError, match="'yesterday' is no time"):
-        read_time("yesterday")
+EMPTY = {"offsets": None, "from_time": None, "until_time": ""}
+
+
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ({"what": "all gaps"}, AllGaps()),
+        ({"what": "offsets", "offsets": ["0:1-2"]}, ByOffsets((Span(0, 1, 2),))),
+        ({"what": "time", "from_time": "2026-01-31T12:00:00Z"}, ByTime(NOON, None)),
+    ],
+)
+def test_a_form_is_read(form: dict[str, Any], asked: Any) -> None:
+    assert read_form({**EMPTY, **form}) == asked
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"what": "all gaps", "offsets": ["0:1-2"]}, "`what` is all gaps, and offsets is given too"),
+        ({"what": "offsets", "offsets": ["0:1-2"], "until_time": "2026-01-31T12:00:00Z"}, "until_time is given too"),
+        ({"what": "offsets"}, "one of three ways"),
+        ({"what": "time", "from_time": "yesterday"}, "'yesterday' is no time"),
+    ],
+)
+def test_a_form_that_asks_for_two_things_or_none_is_refused(form: dict[str, Any], told: str) -> None:
+    with pytest.raises(WrongUseError, match=told):
+        read_form({**EMPTY, **form})
 
 
 past = st.lists(st.builds(Past, st.integers(1, 10**9), st.floats(0.1, 10**5)), min_size=1, max_size=20)

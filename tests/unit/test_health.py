@@ -102,3 +102,6 @@ def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well()
     assert waits.next_step.endswith("penstock backfill orders --resume 3, penstock backfill orders --resume 4")
     gaps = judge("orders", published, (), 0, "", "", missing=Missing(gaps=7))
     assert (gaps.state, gaps.cause) == ("ok", "everything up to the end is loaded; 7 offsets below it are gaps")
+    lost = judge("orders", published, (), 0, "", "", missing=Missing(lost=9))
+    assert lost.cause == "everything up to the end is loaded; 9 offsets below it are lost (penstock.losses)"
+    assert lost.next_step == "nothing to do"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+# The ways of asking in a form, and which fields belong to each.
+FIELDS_OF = {"all gaps": (), "offsets": ("offsets",), "time": ("from_time", "until_time")}
 SPAN = re.compile(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
 
@@ -84,8 +86,20 @@ def read_what(offsets: Sequence[str], since: datetime | None, until: datetime | 
     return ByOffsets(tuple(map(_read_span, offsets)))
 
 
-def read_time(text: str) -> datetime:
-    """Read a time as a form gives it."""
+def read_form(form: Mapping[str, Any]) -> What:
+    """Read what a form asks for: `what` is one of FIELDS_OF, and the fields of the others are empty."""
+    chosen = form["what"]
+    others = [name for what, names in FIELDS_OF.items() if what != chosen for name in names if form[name]]
+    if others:
+        raise WrongUseError(
+            f"`what` is {chosen}, and {', '.join(others)} is given too.",
+            next_step="choose one way, and leave the others' fields empty.",
+        )
+    since, until = (_read_time(form[name]) if form[name] else None for name in FIELDS_OF["time"])
+    return read_what(form["offsets"] or [], since, until, gaps=chosen == "all gaps")
+
+
+def _read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

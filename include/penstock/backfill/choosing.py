@@ -76,7 +76,8 @@ def _refuse_twice(ranges: Sequence[Range]) -> Iterator[str]:
 
 def _refuse_held(ranges: Sequence[Range], known: Known, *, replace: bool) -> Iterator[str]:
     for held in find_overlaps(ranges, known.planned):
-        yield f"{held.range}: load {held.load} of backfill {held.backfill} is about to load it"
+        ways = f"--resume {held.backfill} finishes it, `penstock discard {held.load} --why …` gives it up"
+        yield f"{held.range}: load {held.load} of backfill {held.backfill} is about to load it; {ways}"
     if not replace:
         for held in find_overlaps(ranges, known.covered):
             yield f"{held.range}: load {held.load} has brought it; ask for all gaps, or to replace it"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.backfill.planning import query, read_load_ids
-from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.errors import FencedError, HeldError, PenstockError, WrongUseError
 from penstock.ledger import OPEN_STATES, open_ledger, read_load
 from penstock.loading import finish_load
 from penstock.planning import write_load
@@ -40,7 +40,7 @@ class Progress:
         if not self.seconds or not self.offsets_done:
             return told
         rate = self.offsets_done / self.seconds
-        left = (self.offsets - self.offsets_done) / rate
+        left = (self.offsets - self.offsets_done) / rate if self.loads_done + self.loads_stopped < self.loads else 0
         return f"{told}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
 
 
@@ -61,8 +61,9 @@ def run_backfill(
         failures = _run_loads(settings, backfill_id, load_ids, parallel, tell, spark_log)
     progress = read_progress(settings.db, backfill_id)
     if failures:
+        first = failures[0].next_step.rstrip(".") if isinstance(failures[0], HeldError) else "mend the cause"
         failures[0].next_step = (
-            f"mend the cause, then `penstock backfill {pipeline.name} --resume {backfill_id}`: {len(failures)} of "
+            f"{first}; then `penstock backfill {pipeline.name} --resume {backfill_id}`: {len(failures)} of "
             f"{len(load_ids)} loads failed, and what is published stays."
         )
         raise failures[0]

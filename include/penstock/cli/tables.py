@@ -127,6 +127,7 @@ def status_document(found: Sequence[PipelineStatus]) -> dict[str, Any]:
                 "next_step": status.health.next_step,
                 "load": status.load,
                 "gaps": status.missing.gaps,
+                "lost": status.missing.lost,
                 "backfills": list(status.missing.backfills),
                 "partitions": [asdict(partition) for partition in status.partitions],
             }

@@ -80,13 +80,14 @@ def _print_verified(verified: "Verified") -> None:
     output.result.print(verified.told, markup=False)
     if not verified.faults:
         return
-    table = Table("fault", "load", "partition", "offsets", "", box=None, pad_edge=False)
+    earlier = any(fault.generation not in (None, verified.generation) for fault in verified.faults)
+    table = Table(
+        "fault", *(["generation"] if earlier else []), "load", "partition", "offsets", "", box=None, pad_edge=False
+    )
     for fault in verified.faults:
         range_ = fault.range
         where = (str(range_.partition), f"{range_.from_offset}-{range_.until_offset}") if range_ else ("", "")
-        table.add_row(fault.kind, str(fault.load or ""), *where, escape(fault.told))
+        generation = [str(fault.generation or "")] if earlier else []
+        table.add_row(fault.kind, *generation, str(fault.load or ""), *where, escape(fault.told))
     output.result.print(table)
-    output.tell(
-        f"Next: find out who changed them. `penstock backfill {verified.pipeline} --offsets PARTITION:FROM-UNTIL "
-        "--replace` loads a range again from the log."
-    )
+    output.tell(f"Next: {' '.join(verified.next_steps)}")

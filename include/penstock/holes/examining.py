@@ -20,7 +20,7 @@ from penstock.ledger import open_ledger, read_load
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.holes.finding import Generation, Stretch
+    from penstock.holes.finding import Stretch
     from penstock.holes.naming import Kind, Naming
     from penstock.holes.second_reader import SecondReader
     from penstock.kafka import TopicLog
@@ -69,9 +69,11 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
             if generation is None:
                 return HolesNamed(pipeline.name)
             unnamed, doubtful = find_unnamed(connection, generation), find_unexplained(connection, generation)
+        log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
+        refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)
         told = _Told()
         if unnamed or doubtful:
-            _ask(connection, kafka_settings, pipeline, generation, unnamed, doubtful, told)
+            _ask(connection, kafka_settings, pipeline, log, unnamed, doubtful, told)
         with connection.transaction():
             rows = room.run(
                 connection, "read_unexplained", pipeline=pipeline.name, generation_id=generation.generation_id
@@ -103,15 +105,13 @@ def _ask(
     connection: Connection,
     kafka_settings: Mapping[str, str],
     pipeline: Pipeline,
-    generation: Generation,
+    log: TopicLog,
     unnamed: list[Stretch],
     doubtful: list[Stretch],
     told: _Told,
 ) -> None:
     from penstock.holes.second_reader import SecondReader
 
-    log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
-    refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)
     with SecondReader(kafka_settings) as reader:
         examination = _Examination(connection, reader, log, reader.is_compacted(pipeline.topic), told)
         for stretch in unnamed:

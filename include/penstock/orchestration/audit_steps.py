@@ -48,8 +48,8 @@ def verify(pipeline: Pipeline) -> None:
                 f"{verified.told} The first: {verified.faults[0]}",
                 pipeline=pipeline.name,
                 ranges=[fault.range for fault in verified.faults[:5] if fault.range],
-                next_step="see penstock.faults, and find out who changed them; the DAG penstock_backfill, replacing, "
-                "loads a range again from the log.",
+                next_step=f"see penstock.faults, and {' '.join(verified.next_steps)} The DAG penstock_backfill does "
+                "what `penstock backfill` does.",
             )
 
 

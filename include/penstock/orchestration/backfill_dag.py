@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, Param, task_group
 
+from penstock.backfill.asking import FIELDS_OF
 from penstock.orchestration import backfill_steps, steps
 from penstock.orchestration.notifying import LoadNotifier, tell_failure, tell_retry
 from penstock.orchestration.pipeline_dag import retry
@@ -77,7 +78,7 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
     return {
         "pipeline": Param(None, type="string", enum=list(pipelines), title="Pipeline"),
         "what": Param(
-            "all gaps", type="string", enum=list(backfill_steps.WAYS), title="What", description="Which way to say it."
+            "all gaps", type="string", enum=list(FIELDS_OF), title="What", description="Which way to say it."
         ),
         "offsets": Param(
             None,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.backfill.asking import Asked
 
 log = logging.getLogger(__name__)
-WAYS = ("all gaps", "offsets", "time")
 FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
 
 
@@ -58,12 +57,6 @@ def publish(alias: AssetAlias, load_id: int) -> None:
 
 
 def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
-    from penstock.backfill.asking import Asked, read_time, read_what
+    from penstock.backfill.asking import Asked, read_form
 
-    since, until = (
-        read_time(params[name]) if params["what"] == "time" and params[name] else None
-        for name in ("from_time", "until_time")
-    )
-    offsets = params["offsets"] or [] if params["what"] == "offsets" else []
-    what = read_what(offsets, since, until, gaps=params["what"] == "all gaps")
-    return Asked(what, who, params["replace"], params["records_per_load"])
+    return Asked(read_form(params), who, params["replace"], params["records_per_load"])

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     ReadWithSpark = Callable[[Settings, int], None]
 
 
+OTHER_TOPIC = "the topic is not the one that was loaded; its log was not read."
+
+
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What a verification looked at, and what it found."""
@@ -47,6 +50,27 @@ class Verified:
     chunks_reread: int
     holes: Mapping[str, int]  # by kind
     faults: tuple[Fault, ...]
+    generation: int  # of the topic that is loaded now
+
+    @property
+    def next_steps(self) -> list[str]:
+        """What a person can do about the faults; nothing if there are none."""
+        steps = ["find out who changed them."] if self.faults else []
+        now = [fault for fault in self.faults if fault.range and fault.generation == self.generation]
+        if any(fault.kind not in ("rows_outside", "hole") for fault in now):
+            steps.append(
+                f"`penstock backfill {self.pipeline} --offsets PARTITION:FROM-UNTIL --replace` loads a range again, if "
+                "the log still has it."
+            )
+        if any(fault.generation not in (None, self.generation) for fault in self.faults):
+            steps.append("the log of an earlier generation is gone: restore rows from a backup, or roll the load back.")
+        if any(fault.kind == "rows_outside" for fault in self.faults):
+            steps.append(
+                "rows outside the ranges of their loads are to be deleted by hand; prove-what-is-there.md has the SQL."
+            )
+        if any(fault.told == OTHER_TOPIC for fault in self.faults):
+            steps.append(f"`penstock adopt {self.pipeline}` shows what it means to go on with the topic that is there.")
+        return steps
 
     @property
     def told(self) -> str:
@@ -95,7 +119,7 @@ def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> 
         settings, pipeline, begun["verification_id"], log, known.generation_id, compacted, same_topic=same
     )
     if not same:
-        looking.faults.append(Fault("log_changed", "the topic is not the one that was loaded; its log was not read."))
+        looking.faults.append(Fault("log_changed", OTHER_TOPIC))
     return looking
 
 
@@ -173,7 +197,12 @@ def _end(looking: Looking) -> Verified:
         for row in count_holes(connection, looking.pipeline.name):
             holes[row["kind"]] += row["holes"]
         verified = Verified(
-            looking.verification_id, looking.pipeline.name, holes=holes, faults=tuple(looking.faults), **counts
+            looking.verification_id,
+            looking.pipeline.name,
+            holes=holes,
+            faults=tuple(looking.faults),
+            generation=looking.generation,
+            **counts,
         )
         run(connection, "end_verification", verification_id=looking.verification_id, **counts)
         for ordinal, fault in enumerate(verified.faults):

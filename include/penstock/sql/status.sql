@@ -5,6 +5,8 @@ select p.name, p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id,
        l.load_id, l.state, l.cause, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
         where x.pipeline = p.name and x.generation = g.generation_id) as gaps,
+       (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.losses x
+        where x.pipeline = p.name and x.generation = g.generation_id) as lost,
        (select array_agg(distinct b.backfill_id order by b.backfill_id) from penstock.load b
         where b.pipeline_id = p.pipeline_id and b.backfill_id is not null
           and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills,
