@@ -67,7 +67,7 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 	@echo "fetching the pinned jars" >&2
 	@rm -rf target/jars
 	@for use in broker spark bench; do \
-	  $(MVN) -q -B -Dstyle.color=never -P $$use -Djars=target/jars dependency:copy-dependencies | sed 's/\x1b\[0m//g'; \
+	  $(MVN) -q -B -Dstyle.color=never -P $$use -Djars=target/jars dependency:copy-dependencies 2>&1 | sed 's/\x1b\[0m//g' >&2; \
 	  [ $${PIPESTATUS[0]} = 0 ] || exit 2; done
 	@# Only jars that were checked ever stand where they are used.
 	@$(BIN)/python -m penstock.stack.jars target/jars
