@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -188,6 +189,56 @@ def test_a_row_outside_the_ranges_of_its_load_is_told_with_its_offset(start: Sta
     second = loader.load()
     tamper(loader, f"update analytics.orders set _load_id = {second} where _offset = 3")
     assert sorted(tell(loader.verify(share=0).faults)) == [("rows_missing", 0, 3, 4), ("rows_outside", 0, 3, 4)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_is_changed_replayed_and_mended_just_the_rows_that_are_wrong_are_found(
+    start: Start, seed: int
+) -> None:
+    account, loader = start()
+    account.send_orders(60)
+    account.transact([order(7)] * 3, commit=False)  # [60, 63), marker 63
+    account.send_orders(60, first=64)
+    loader.load()
+    with psycopg.connect(loader.db) as connection:
+        connection.execute("create table truth as select * from analytics.orders")
+    chance = random.Random(seed)
+    for _ in range(12):
+        offset = chance.randrange(124)
+        what = chance.choice(["change", "change", "delete", "insert", "mend", "replay", "replay"])
+        if what == "replay":
+            first = chance.randrange(124)
+            loader.backfill(ByOffsets((Span(0, first, chance.randrange(first + 1, 125)),)), replace=True)
+        else:
+            with psycopg.connect(loader.db) as connection:
+                for statement in MEDDLING[what]:
+                    connection.execute(statement.encode(), {"offset": offset})
+        faults = [fault for fault in loader.verify(share=0).faults if fault.kind != "hole"]
+        found = {fault.range.from_offset for fault in faults if fault.range and len(fault.range) == 1}
+        assert found == {row[0] for row in loader.query(WRONG)}, f"seed {seed}, after {what} at {offset}: {faults}"
+        assert len(faults) == len(found), f"seed {seed}, after {what} at {offset}: {faults}"
+
+
+# By hand, with the load that covers the offset, as it would be.
+_OF_OFFSET = "select c.load_id from penstock.covered c where %(offset)s >= from_offset and %(offset)s < until_offset"
+_THERE = "where _offset = %(offset)s"
+_TAKE = f"delete from analytics.orders {_THERE}"
+MEDDLING = {
+    "change": [f"update analytics.orders set id = id + 1000 {_THERE}"],
+    "delete": [_TAKE],
+    "insert": [
+        _TAKE,
+        f"insert into analytics.orders values (5, 'five', ({_OF_OFFSET}), 0, %(offset)s, now())",
+    ],
+    "mend": [
+        _TAKE,
+        f"insert into analytics.orders select id, note, ({_OF_OFFSET}), 0, _offset, _timestamp from truth {_THERE}",
+    ],
+}
+WRONG = """
+select coalesce(o._offset, t._offset) from analytics.orders o full join truth t using (_offset)
+where (o.id, o.note, o._timestamp) is distinct from (t.id, t.note, t._timestamp)
+"""
 
 
 def test_a_fingerprint_that_is_not_that_of_the_log_s_rows_is_a_fault_of_the_ledger(start: Start) -> None:
