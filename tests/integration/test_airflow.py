@@ -137,7 +137,8 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     assert airflow.await_end("penstock_audit", audited) == "success"
     assert set(airflow.tasks("penstock_audit", audited)) == {"verify_hourly", "examine_hourly"}
     assert any("no fault; 200 rows" in line for line in airflow.log("penstock_audit", audited, "verify_hourly"))
-    assert query(airflow, "select chunks_reread > 0 from penstock.verifications") == [(True,)]
+    # Shortly after midnight the scheduler has a run of its own, of another share.
+    assert query(airflow, "select chunks_reread > 0 from penstock.verifications where share = 1") == [(True,)]
     assert alerts == []
 
     secrets = [CANARY, psycopg.conninfo.conninfo_to_dict(airflow.loads)["password"]]
