@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -189,6 +191,12 @@ def test_a_row_outside_the_ranges_of_its_load_is_told_with_its_offset(start: Sta
     second = loader.load()
     tamper(loader, f"update analytics.orders set _load_id = {second} where _offset = 3")
     assert sorted(tell(loader.verify(share=0).faults)) == [("rows_missing", 0, 3, 4), ("rows_outside", 0, 3, 4)]
+
+    page = (Path(__file__).parents[2] / "docs/how-to/prove-what-is-there.md").read_text(encoding="utf-8")
+    (deleting,) = re.findall(r"```sql\n(delete.*?)```", page, re.DOTALL)
+    tamper(loader, deleting)
+    loader.backfill(ByOffsets((Span(0, 3, 4),)), replace=True)
+    assert loader.verify(share=0).faults == (), "as the page says"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
