@@ -15,7 +15,7 @@ HEAD = """\
 One YAML file a pipeline, in the folder that `PENSTOCK_PIPELINES` names (`include/pipelines` without it), called
 `<name>.yaml`. YAML 1.2: `no` and `on` are text. Aliases and tags are refused. Editors that know JSON Schema complete
 and check it by the first line of the samples (`# yaml-language-server: $schema=pipeline.schema.json`), and
-`penstock check` tells every mistake of every file at once, with its line.
+`penstock check` tells every mistake of every file at once, with its line, at most twenty a file.
 
 This page is made from `pipeline.schema.json` by `python docs/make_reference.py`.
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from penstock.errors import HoldKind
     from penstock.plan import Fault, OnLoss
 
-Word = Literal["new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "faulty", "unknown"]
+Word = Literal[
+    "new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "faulty", "broken", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ def judge(
         # A log that has grown again over the cut looks whole from here; only a plan asks further.
         return Health("log_lost", hold.cause + _since(hold), ways_on(hold.kind, name))
     return _judge_found(name, found) if found else _judge_progress(name, newest, lag, missing)
+
+
+def judge_broken(name: str, mistakes: str) -> Health:
+    """A pipeline whose declaration cannot be read is not loaded, and what it loads is not known."""
+    return Health("broken", mistakes, f"correct the declaration, then penstock check {name}")
 
 
 def _judge_found(name: str, found: Found) -> Health:

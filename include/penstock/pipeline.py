@@ -23,13 +23,23 @@ from pydantic import (
 from penstock.columns import ColumnType
 from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
 from penstock.declaration.parts import STRICT, Check, Column, Target, TargetField
-from penstock.declaration.reading import read_each_file, read_file, tell_mistake
+from penstock.declaration.reading import list_files, read_each_file, read_file, read_one_of, tell_mistake
 from penstock.declaration.relations import column_names, find_mistakes, unfold
 from penstock.declaration.schedules import check_schedule
 from penstock.declaration.words import clip
-from penstock.errors import DeclarationError
+from penstock.errors import DeclarationError, WrongUseError
 
-__all__ = ["Check", "Column", "ColumnType", "Pipeline", "Target", "read_each", "read_pipeline", "read_pipelines"]
+__all__ = [
+    "Check",
+    "Column",
+    "ColumnType",
+    "Pipeline",
+    "Target",
+    "read_each",
+    "read_named",
+    "read_pipeline",
+    "read_pipelines",
+]
 
 Start = Literal["earliest", "latest"] | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -232,9 +242,41 @@ def read_each(folder: Path) -> dict[Path, Pipeline | DeclarationError]:
         if isinstance(each, Pipeline):
             first = loaded_by.setdefault(str(each.target), path)
             if first != path:
-                what = f"{each.target} is the target of {first} too; allowed: one pipeline a target"
-                read[path] = DeclarationError(tell_mistake(path, ("target",), what))
+                read[path] = _refuse_target(path, each, first)
     return read
+
+
+def read_named(folder: Path, name: str) -> Pipeline:
+    """Read the declaration of one pipeline as `read_each` does. A mistake in the file of another one is not its own."""
+    files = list_files(folder)
+    path = next((path for path in files if path.stem == name), None)
+    if path is None:
+        raise WrongUseError(
+            f"no pipeline named {name} in {folder}; there are: {', '.join(path.stem for path in files) or 'none'}.",
+            next_step="check the name, or set PENSTOCK_PIPELINES to the folder of your YAML files.",
+        )
+    read = read_one_of(files, path, Pipeline)
+    if isinstance(read, DeclarationError):
+        raise read
+    for other in files[: files.index(path)]:
+        if _may_load(other, read.target):
+            clash = read_one_of(files, other, Pipeline)
+            if isinstance(clash, Pipeline) and clash.target == read.target:
+                raise _refuse_target(path, read, other)
+    return read
+
+
+def _may_load(path: Path, target: Target) -> bool:
+    """Look for the target in the text first: a thousand files are not parsed for the sake of one."""
+    try:
+        return str(target).encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+def _refuse_target(path: Path, pipeline: Pipeline, first: Path) -> DeclarationError:
+    what = f"{pipeline.target} is the target of {first} too; allowed: one pipeline a target"
+    return DeclarationError(tell_mistake(path, ("target",), what))
 
 
 def read_pipelines(folder: Path) -> dict[str, Pipeline]:

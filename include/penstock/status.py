@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import IdentityError, KafkaError
-from penstock.health import Found, Health, Missing, Newest, OpenHold, judge
+from penstock.health import Found, Health, Missing, Newest, OpenHold, judge, judge_broken
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
@@ -48,7 +48,7 @@ def read_status(
     connection: Connection, kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
 ) -> list[PipelineStatus]:
     """Read the status of pipelines that share one Kafka connection."""
-    ledger = _read_ledger(connection, pipelines)
+    ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
     logs, unreachable = _read_logs(kafka, pipelines)
     return [
         _describe(connection, kafka, pipeline, ledger.get(pipeline.name), logs.get(pipeline.topic), unreachable)
@@ -56,8 +56,21 @@ def read_status(
     ]
 
 
-def _read_ledger(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, dict[str, Any]]:
-    rows = Room("status").run(connection, "read_pipelines", names=[pipeline.name for pipeline in pipelines])
+def read_broken_status(connection: Connection, name: str, mistakes: str) -> PipelineStatus:
+    """Read the status of a pipeline whose declaration cannot be read: the ledger knows it by its name."""
+    row = _read_ledger(connection, [name]).get(name)
+    positions = _read_positions(connection, row).items()
+    return PipelineStatus(
+        name,
+        judge_broken(name, mistakes),
+        row["load_id"] if row else None,
+        tuple(PartitionStatus(partition, position, None, None, None, None) for partition, position in positions),
+        _read_missing(row),
+    )
+
+
+def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    rows = Room("status").run(connection, "read_pipelines", names=list(names))
     return {row["name"]: row for row in rows.fetchall()}
 
 
@@ -93,7 +106,7 @@ def _describe(
     partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
     lags = [partition.lag for partition in partitions if partition.lag is not None]
-    missing = Missing(row["gaps"], tuple(row["backfills"] or ()), row["lost"]) if row else Missing()
+    missing = _read_missing(row)
     health = judge(
         pipeline.name,
         newest,
@@ -107,6 +120,10 @@ def _describe(
         found=Found(row["verification_id"], row["faults"], row["first_fault"]) if row and row["faults"] else None,
     )
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
+
+
+def _read_missing(row: dict[str, Any] | None) -> Missing:
+    return Missing(row["gaps"], tuple(row["backfills"] or ()), row["lost"]) if row else Missing()
 
 
 def _read_positions(connection: Connection, row: dict[str, Any] | None) -> dict[int, int]:

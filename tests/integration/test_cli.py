@@ -149,6 +149,48 @@ def test_every_mistake_of_a_declaration_is_told_with_its_line_and_exit_code_2(cl
     assert "orders.yaml:3" in told
 
 
+def test_a_broken_declaration_stops_no_command_for_another_pipeline(cli: Cli, make_topic: MakeTopic) -> None:
+    write_declaration(cli.folder, make_topic(1))
+    (cli.folder / "broken.yaml").write_text("name: broken\ntopc: clicks\n")
+
+    assert cli.document("run", "orders")[1]["state"] == "empty"
+    assert cli.document("status", "orders")[0] == 0
+    for command in ("plan", "run", "verify", "holes", "backfill", "maintain"):
+        code, document = cli.document(command, "broken", *(["--gaps"] if command == "backfill" else []))
+        (refused,) = document.get("pipelines", [document])
+        assert (command, code, refused["state"]) == (command, 2, "refused")
+        assert "broken.yaml:2: topc" in refused["error"]
+
+
+def test_status_doctor_and_maintain_of_all_show_the_broken_one_as_such(cli: Cli, make_topic: MakeTopic) -> None:
+    write_declaration(cli.folder, make_topic(1))
+    broken = write_declaration(cli.folder, make_topic(2), name="broken")
+    assert cli.document("run", "broken")[0] == 0
+    broken.write_text(broken.read_text() + "topc: clicks\n")
+
+    code, document = cli.document("status")
+    shown = {status["name"]: status for status in document["pipelines"]}
+    assert (code, shown["orders"]["state"], shown["broken"]["state"]) == (2, "new", "broken")
+    assert "topc: unknown name" in shown["broken"]["cause"]
+    assert "penstock check broken" in shown["broken"]["next_step"]
+    assert [(each["position"], each["end"]) for each in shown["broken"]["partitions"]] == [(0, None), (0, None)]
+    _, out, _ = cli("status")
+    assert "broken  broken" in out
+
+    code, document = cli.document("doctor")
+    examined = {diagnosis["name"]: diagnosis["findings"] for diagnosis in document["pipelines"]}
+    assert code == 2
+    assert len(examined["orders"]) > 1
+    assert [(found["setting"], found["level"]) for found in examined["broken"]] == [("declaration", "wrong")]
+
+    code, document = cli.document("maintain")
+    maintained = {each["pipeline"]: each for each in document["pipelines"]}
+    assert (code, maintained["broken"]["state"], maintained["orders"]["merges"]) == (2, "refused", 0)
+
+    code, document = cli.document("check")
+    assert (code, "topc: unknown name" in document["error"]) == (2, True)
+
+
 def test_missing_settings_are_named_at_once() -> None:
     done = CliRunner().invoke(app, ["status"], env={"PENSTOCK_DB": "", "PENSTOCK_KAFKA": ""})
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.declaration import yaml_lines
 from penstock.declaration.yaml_lines import read_yaml
-from penstock.errors import DeclarationError
-from penstock.pipeline import Pipeline, read_each, read_pipeline, read_pipelines
+from penstock.errors import DeclarationError, WrongUseError
+from penstock.orchestration import declared
+from penstock.pipeline import Pipeline, read_each, read_named, read_pipeline, read_pipelines
 
 SAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 GOOD = """\
@@ -229,6 +230,41 @@ def test_a_broken_file_leaves_the_others_be(tmp_path: Path) -> None:
     read = read_each(tmp_path)
     assert isinstance(read[tmp_path / "broken.yaml"], DeclarationError)
     assert isinstance(read[tmp_path / "orders.yaml"], Pipeline)
+
+
+def test_a_named_pipeline_is_read_beside_broken_files_and_refused_only_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.yaml").write_text("{ analytics.orders")
+    (tmp_path / "orders.yaml").write_text(GOOD)
+    (tmp_path / "a_folder.yaml").mkdir()
+    assert read_named(tmp_path, "orders").name == "orders"
+    with pytest.raises(DeclarationError, match=r"broken\.yaml:1: no YAML"):
+        read_named(tmp_path, "broken")
+    with pytest.raises(WrongUseError, match=r"no pipeline named oders in .*; there are: a_folder, broken, orders"):
+        read_named(tmp_path, "oders")
+    # The tasks of Airflow read in the same way.
+    monkeypatch.setenv("PENSTOCK_PIPELINES", str(tmp_path))
+    assert declared.read_named("orders").name == "orders"
+    with pytest.raises(DeclarationError, match=r"broken\.yaml:1"):
+        declared.read_named("broken")
+
+
+def test_a_named_pipeline_is_refused_if_an_earlier_file_has_its_target(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(GOOD)
+    (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
+    assert read_named(tmp_path, "orders").name == "orders"
+    with pytest.raises(DeclarationError, match=r"returns\.yaml:6: target: analytics\.orders is the target of .*orders"):
+        read_named(tmp_path, "returns")
+
+
+def test_at_most_twenty_mistakes_of_a_file_are_told_and_the_others_are_counted(tmp_path: Path) -> None:
+    unknown = "".join(f"unknown_{number}: 1\n" for number in range(25))
+    told = refuse(tmp_path, GOOD + unknown)
+    assert len(told) == 21
+    assert told[19].startswith("orders.yaml:26: unknown_19: unknown name")
+    assert told[20] == "orders.yaml: and 5 more mistakes"
+    assert len(refuse(tmp_path, GOOD + unknown.replace("unknown_24: 1\n", "").split("unknown_20")[0])) == 20
 
 
 def test_the_samples_are_right() -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, TextIO
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, Why, choose_pipelines, read_environment, whoami
+from penstock.cli.entry import Json, Name, Who, Why, read_environment, whoami
 from penstock.cli.output import stopping
 from penstock.errors import WrongUseError
-from penstock.pipeline import Pipeline
+from penstock.pipeline import Pipeline, read_named
 from penstock.settings import Settings
 
 Offsets = Annotated[
@@ -46,7 +46,7 @@ def backfill(
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
         if resume is not None:
             _refuse_both(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)

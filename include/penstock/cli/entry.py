@@ -2,13 +2,14 @@
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.errors import WrongUseError
-from penstock.pipeline import Pipeline, read_pipelines
+from penstock.errors import DeclarationError
+from penstock.pipeline import Pipeline, read_each, read_named
 from penstock.settings import PIPELINES, Settings, read_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
@@ -29,16 +30,51 @@ def find_folder() -> Path:
     return Path(os.environ.get(PIPELINES, "include/pipelines"))
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A declaration that cannot be read. Its pipeline is known by the name of the file only."""
+
+    name: str
+    error: DeclarationError
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The pipelines that a command is about, and the declarations among them that cannot be read."""
+
+    pipelines: list[Pipeline]
+    broken: list[Broken]
+
+    def exit_code(self, code: int = 0) -> int:
+        """The exit code of a command that ends with this code for the pipelines that could be read."""
+        return max([code, *(each.error.exit_code for each in self.broken)])
+
+
+def choose_each(folder: Path, names: list[str] | None) -> Chosen:
+    """The pipelines that are named, or all. A broken declaration stops no other; an unknown name is refused."""
+    if names:
+        read = [(name, _read_named(folder, name)) for name in names]
+    else:
+        read = [(path.stem, each) for path, each in read_each(folder).items()]
+    return Chosen(
+        [each for _, each in read if isinstance(each, Pipeline)],
+        [Broken(name, each) for name, each in read if isinstance(each, DeclarationError)],
+    )
+
+
 def choose_pipelines(folder: Path, names: list[str] | None) -> list[Pipeline]:
-    """The pipelines that are named, or all; an unknown name is refused."""
-    pipelines = read_pipelines(folder)
-    unknown = [name for name in names or [] if name not in pipelines]
-    if unknown:
-        raise WrongUseError(
-            f"no pipeline named {', '.join(unknown)} in {folder}; there are: {', '.join(pipelines) or 'none'}.",
-            next_step=f"check the name, or set {PIPELINES} to the folder of your YAML files.",
-        )
-    return [pipelines[name] for name in names or pipelines]
+    """The pipelines that are named, or all; the mistakes of all of them are refused at once."""
+    chosen = choose_each(folder, names)
+    if chosen.broken:
+        raise DeclarationError("\n".join(each.error.what for each in chosen.broken))
+    return chosen.pipelines
+
+
+def _read_named(folder: Path, name: str) -> Pipeline | DeclarationError:
+    try:
+        return read_named(folder, name)
+    except DeclarationError as error:
+        return error
 
 
 def whoami() -> str:

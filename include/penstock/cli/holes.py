@@ -7,8 +7,9 @@ import typer
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, choose_pipelines, read_environment
+from penstock.cli.entry import Json, Name, read_environment
 from penstock.cli.output import stopping
+from penstock.pipeline import read_named
 
 if TYPE_CHECKING:
     from penstock.holes.examining import HoleRange, HolesNamed
@@ -21,7 +22,7 @@ def holes(name: Name, *, json: Json = False) -> None:
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         named = name_holes(settings.db, settings.kafka, pipeline)
         with open_ledger(settings.db) as connection:
             counted = count_holes(connection, pipeline.name)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, Why, choose_pipelines, read_environment, whoami
+from penstock.cli.entry import Json, Name, Who, Why, read_environment, whoami
 from penstock.cli.output import stopping
 from penstock.errors import WrongUseError
+from penstock.pipeline import read_named
 
 if TYPE_CHECKING:
     from penstock.adoption import Adoption
@@ -27,7 +28,7 @@ def accept_loss(name: Name, *, why: Why, who: Who = None, json: Json = False) ->
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         accepted = accept(settings.db, settings.kafka, pipeline, who or whoami(), why)
         output.tell(accepted.told)
         if json:
@@ -52,7 +53,7 @@ def adopt(
         if json and not yes:
             raise WrongUseError("--json asks nobody.", next_step="give --yes with it.")
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         shown = preview_adoption(settings.db, settings.kafka, pipeline, start)
         for line in describe_adoption(shown):
             output.tell(line)

@@ -13,6 +13,7 @@ from penstock.cli.entry import (
     Names,
     Who,
     Why,
+    choose_each,
     choose_pipelines,
     find_folder,
     read_environment,
@@ -24,6 +25,7 @@ from penstock.cli.maintenance import maintain
 from penstock.cli.output import stopping
 from penstock.cli.stack import app as stack_app
 from penstock.cli.verify import verify
+from penstock.pipeline import read_named
 
 app = typer.Typer(
     name="penstock",
@@ -86,7 +88,7 @@ def plan(name: Name, *, json: Json = False) -> None:
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         planned = preview_load(settings, pipeline)
         if json:
             output.print_json(tables.plan_document(planned))
@@ -108,7 +110,7 @@ def run(
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         with following(settings.db, pipeline.name):
             spark_log = output.open_spark_log(verbose=verbose)
             load = run_load(settings, pipeline, run_id or name_run(), output.tell, spark_log)
@@ -122,32 +124,37 @@ def run(
 def status(names: Names = None, *, json: Json = False) -> None:
     """Say how each pipeline is, why, and what to do next."""
     from penstock.ledger import open_ledger
-    from penstock.status import read_status
+    from penstock.status import read_broken_status, read_status
 
     with stopping(as_json=json):
         settings = read_environment()
+        chosen = choose_each(settings.pipelines, names)
         with open_ledger(settings.db) as connection:
-            found = read_status(connection, settings.kafka, choose_pipelines(settings.pipelines, names))
+            found = read_status(connection, settings.kafka, chosen.pipelines)
+            found += [read_broken_status(connection, each.name, each.error.what) for each in chosen.broken]
         if json:
             output.print_json(tables.status_document(found))
         else:
             tables.print_status(found)
+        if chosen.broken:
+            raise typer.Exit(chosen.exit_code())
 
 
 @app.command()
 def doctor(names: Names = None, *, json: Json = False) -> None:
     """Look for settings that can lose records, and tell how long what is not loaded yet is kept."""
     from penstock.cli.doctor import doctor_document, print_doctor
-    from penstock.doctor.examining import examine_pipelines
+    from penstock.doctor.examining import diagnose_broken, examine_pipelines
     from penstock.doctor.reading import read_known
     from penstock.ledger import open_ledger
 
     with stopping(as_json=json):
         settings = read_environment()
-        pipelines = choose_pipelines(settings.pipelines, names)
+        chosen = choose_each(settings.pipelines, names)
         with open_ledger(settings.db) as connection:
-            known = read_known(connection, pipelines)
-        found = examine_pipelines(known, settings.kafka, pipelines)
+            known = read_known(connection, chosen.pipelines)
+        found = examine_pipelines(known, settings.kafka, chosen.pipelines)
+        found += [diagnose_broken(each.name, each.error.what) for each in chosen.broken]
         if json:
             output.print_json(doctor_document(found))
         else:
@@ -155,7 +162,7 @@ def doctor(names: Names = None, *, json: Json = False) -> None:
         wrong = sum(finding.level == "wrong" for diagnosis in found for finding in diagnosis.findings)
         if wrong:
             output.tell(f"{wrong} findings are wrong: records can be lost. Change what is listed.")
-            raise typer.Exit(1)
+            raise typer.Exit(chosen.exit_code(1))
 
 
 @app.command()

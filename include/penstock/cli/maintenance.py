@@ -8,7 +8,7 @@ import psycopg
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Names, choose_pipelines, read_environment
+from penstock.cli.entry import Json, Names, choose_each, read_environment
 from penstock.cli.output import stopping
 from penstock.errors import PenstockError
 from penstock.ledger import explain
@@ -27,20 +27,21 @@ def maintain(
     """Merge the leaves of targets, and drop what is past its keeping time. Loads and readers go on meanwhile."""
     with stopping(as_json=json):
         settings = read_environment()
-        pipelines = choose_pipelines(settings.pipelines, names)
-        failed: list[PenstockError] = []
+        chosen = choose_each(settings.pipelines, names)
+        failed: list[tuple[str, PenstockError]] = [(broken.name, broken.error) for broken in chosen.broken]
         documents = []
-        for pipeline in pipelines:
+        for pipeline in chosen.pipelines:
             try:
                 documents.append(_maintain(settings.db, pipeline, dry_run=dry_run))
             except PenstockError as error:  # one pipeline stops no other
-                failed.append(error)
-                output.tell(str(error))
-                documents.append(output.describe_error(error) | {"pipeline": pipeline.name})
+                failed.append((pipeline.name, error))
+        for name, stopped in failed:
+            output.tell(str(stopped))
+            documents.append(output.describe_error(stopped) | {"pipeline": name})
         if json:
             output.print_json({"pipelines": documents})
         if failed:
-            raise typer.Exit(max(error.exit_code for error in failed))
+            raise typer.Exit(max(stopped.exit_code for _, stopped in failed))
 
 
 def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> dict[str, Any]:

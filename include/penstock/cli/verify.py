@@ -8,8 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, choose_pipelines, read_environment, whoami
+from penstock.cli.entry import Json, Name, Who, read_environment, whoami
 from penstock.cli.output import stopping
+from penstock.pipeline import read_named
 
 if TYPE_CHECKING:
     from penstock.proof.faults import Fault
@@ -32,7 +33,7 @@ def verify(
 
     with stopping(as_json=json):
         settings = read_environment()
-        (pipeline,) = choose_pipelines(settings.pipelines, [name])
+        pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
         verified = verify_pipeline(
             settings,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
+# More mistakes than this bury the first ones, which often cause the others.
+MOST_TOLD = 20
 Found: TypeAlias = "tuple[Place, int, str]"
 
 
@@ -28,20 +30,31 @@ def read_file(path: Path, model: type[M], *, named_as_file: bool = False) -> M:
     if named_as_file:
         found += _other_name(document, path)
     if read is None or found:
-        lines = [_tell(path, *mistake) for mistake in sorted(found, key=lambda mistake: mistake[1])]
-        raise DeclarationError("\n".join(dict.fromkeys(lines)))
+        lines = dict.fromkeys(_tell(path, *mistake) for mistake in sorted(found, key=lambda mistake: mistake[1]))
+        raise DeclarationError("\n".join(_shorten(path, list(lines))))
     return read
+
+
+def _shorten(path: Path, lines: list[str]) -> list[str]:
+    more = len(lines) - MOST_TOLD
+    return [*lines[:MOST_TOLD], f"{path}: and {more} more mistakes"] if more > 0 else lines
+
+
+def list_files(folder: Path) -> list[Path]:
+    """List the YAML files of a folder in the order of their names."""
+    if not folder.is_dir():
+        raise DeclarationError(f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline")
+    return [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
 
 
 def read_each_file(folder: Path, model: type[M]) -> dict[Path, M | DeclarationError]:
     """Read every YAML file of a folder, in the order of their names; a broken one leaves the others be."""
-    if not folder.is_dir():
-        raise DeclarationError(f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline")
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
-    return {path: _read_one_of(files, path, model) for path in files}
+    files = list_files(folder)
+    return {path: read_one_of(files, path, model) for path in files}
 
 
-def _read_one_of(files: list[Path], path: Path, model: type[M]) -> M | DeclarationError:
+def read_one_of(files: list[Path], path: Path, model: type[M]) -> M | DeclarationError:
+    """Read one file of a folder, as `read_each_file` does."""
     earlier = [other for other in files[: files.index(path)] if other.stem == path.stem]
     if earlier:
         return DeclarationError(f"{path}:1: {path.stem} is declared in {earlier[0]} too; allowed: one file a pipeline")

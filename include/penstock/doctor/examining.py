@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.doctor import judging
 from penstock.doctor.commands import Commands
 from penstock.doctor.copies import judge_copies, judge_elections
+from penstock.doctor.facts import Finding
 from penstock.doctor.headroom import judge_headroom
 from penstock.doctor.reading import read_cluster, read_topics
 from penstock.doctor.retention import find_need, judge_cleanup, judge_clock, judge_size, judge_time, read_retention
@@ -19,7 +20,7 @@ from penstock.holes.open_transactions import find_open_transactions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.doctor.facts import Cluster, Finding, Known, Topic
+    from penstock.doctor.facts import Cluster, Known, Topic
     from penstock.doctor.headroom import Headroom
     from penstock.holes.open_transactions import OpenTransaction
     from penstock.pipeline import Pipeline
@@ -32,6 +33,14 @@ class Diagnosis:
     name: str
     findings: tuple[Finding, ...]
     headroom: tuple[Headroom, ...]
+
+
+def diagnose_broken(name: str, mistakes: str) -> Diagnosis:
+    """Diagnose a pipeline whose declaration cannot be read: nothing loads its log, and Kafka deletes it."""
+    finding = Finding(
+        "pipeline", "declaration", None, "no mistake", "wrong", mistakes, f"correct it, then run penstock check {name}"
+    )
+    return Diagnosis(name, (finding,), ())
 
 
 def examine_pipelines(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from penstock.errors import DeclarationError, WrongUseError
+from penstock.errors import DeclarationError
 from penstock.pipeline import Pipeline, read_each
+from penstock.pipeline import read_named as read_declared
 
 # In a checkout the declarations lie beside the package.
 BESIDE = Path(__file__).parents[2] / "pipelines"
@@ -18,11 +19,8 @@ def read_good() -> list[Pipeline]:
 
 
 def read_named(name: str) -> Pipeline:
-    """The pipeline of this name, as it is declared now."""
-    found = next((pipeline for pipeline in read_good() if pipeline.name == name), None)
-    if found is None:
-        raise WrongUseError(f"no pipeline {name} is declared.", next_step="choose one of those that Airflow shows.")
-    return found
+    """The pipeline of this name, as it is declared now. A mistake in the file of another one is not its own."""
+    return read_declared(_find_folder(), name)
 
 
 def refuse_broken() -> None:
@@ -33,4 +31,8 @@ def refuse_broken() -> None:
 
 
 def _read() -> dict[Path, Pipeline | DeclarationError]:
-    return read_each(Path(os.environ.get("PENSTOCK_PIPELINES") or BESIDE))
+    return read_each(_find_folder())
+
+
+def _find_folder() -> Path:
+    return Path(os.environ.get("PENSTOCK_PIPELINES") or BESIDE)
