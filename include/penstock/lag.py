@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
+from penstock.kafka import QUIET
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,7 +25,7 @@ FIRST_RECORD_ONLY = {
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": 50,
     "fetch.message.max.bytes": 16384,
-    "log_level": 3,
+    **QUIET,
 }
 
 

@@ -17,6 +17,7 @@ from penstock.errors import FencedError, PenstockError, StageError, WrongUseErro
 from penstock.migrating import apply_migrations, find_missing_migrations
 from penstock.pipeline import Pipeline
 from penstock.ranges import Range
+from penstock.settings import read_db
 from penstock.statements import Room
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def connect(uri: str) -> Connection:
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
-            options=f"{conninfo_to_dict(uri).get('options') or ''} {SESSION}",
+            options=f"{conninfo_to_dict(read_db(uri)).get('options') or ''} {SESSION}",
         )
     except psycopg.OperationalError as error:
         raise PenstockError(

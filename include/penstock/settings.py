@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +38,86 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             "properties file; `penstock stack status --json` prints both of an embedded stack.",
         )
     return Settings(
-        db=environment[DB],
+        db=read_db(environment[DB]),
         kafka=read_kafka(environment[KAFKA]),
         pipelines=Path(environment.get(PIPELINES, "include/pipelines")),
         spark_master=environment.get(SPARK_MASTER, "local[*]"),
     )
 
 
+def read_db(value: str, source: str = DB) -> str:
+    """Read a PostgreSQL URI, or libpq's `name=value` pairs. A refusal quotes no part of it: any may be the password."""
+    wrong = _find_fault(value)
+    if wrong:
+        raise WrongUseError(
+            f"{source} {wrong}.",
+            next_step="give it as postgresql://user:password@host:5432/database; write each character of the password "
+            "that is neither a letter nor a digit as % and two hexadecimal digits: %40 for @, %2F for /, %25 for %.",
+        )
+    return value
+
+
+def _find_fault(value: str) -> str | None:
+    import psycopg  # not at the top: Airflow imports this module while it parses DAGs
+    from psycopg.conninfo import conninfo_to_dict
+
+    is_uri = SCHEME.match(value)
+    if is_uri and not value.startswith(("postgresql://", "postgres://")):
+        return "is a URI of another kind: it has to begin with postgresql://"
+    try:
+        found = conninfo_to_dict(value)
+    except psycopg.Error:  # its message quotes the value
+        if is_uri:
+            return "cannot be read as a URI: it holds a blank, a % without two hexadecimal digits, or an unknown option"
+        return "is neither a PostgreSQL URI nor pairs of name=value"
+    # libpq takes a password that holds @ or / for a host, a port or a database, and quotes those.
+    address = value.partition("?")[0] if is_uri else ""
+    if address.count("@") > 1 or "@" in address.partition("://")[2].partition("/")[2]:
+        return "cannot be read as a URI: a user, password or database in it holds @ or / as it is"
+    if not PORTS.fullmatch(str(found.get("port") or "")):
+        return "names a port that is not a number"
+    return None
+
+
 def read_kafka(value: str) -> dict[str, str]:
     """Read bootstrap servers, or the path of a properties file with the client's settings (librdkafka's names)."""
     if value.startswith("{"):  # the settings themselves, as JSON: so a Spark driver is handed them
-        return {str(name): str(setting) for name, setting in json.loads(value).items()}
+        return _require_servers(_parse_json(value), KAFKA)
     path = Path(value)
     if not path.is_file():
         if "/" in value:
+            named = "" if "@" in value or "://" in value else f" {value}"
             raise WrongUseError(
-                f"{KAFKA} looks like a path, and there is no file {value}.",
+                f"{KAFKA} looks like a path, and there is no file{named}.",
                 next_step="give bootstrap servers such as localhost:9092, or a properties file that exists.",
             )
-        return {"bootstrap.servers": value}
+        return _require_servers({"bootstrap.servers": value}, KAFKA)
     return parse_properties(path.read_text(encoding="utf-8"), str(path))
+
+
+def _parse_json(value: str) -> dict[str, str]:
+    try:
+        found = json.loads(value)
+    except json.JSONDecodeError as error:
+        raise WrongUseError(
+            f"{KAFKA} begins like JSON and is not: {error.msg} at character {error.pos + 1}.",
+            next_step='give an object such as {"bootstrap.servers": "localhost:9092"}, or a properties file.',
+        ) from None
+    wrong = [name for name, setting in found.items() if isinstance(setting, dict | list) or setting is None]
+    if wrong:
+        raise WrongUseError(
+            f"{KAFKA}: {', '.join(wrong)} must be text or a number.", next_step="write each setting as one text."
+        )
+    return {name: str(setting) for name, setting in found.items()}
+
+
+def _require_servers(settings: dict[str, str], source: str) -> dict[str, str]:
+    if not any(server.strip() for server in settings.get("bootstrap.servers", "").split(",")):
+        raise WrongUseError(
+            f"{source} names no bootstrap.servers.",
+            next_step="name at least one broker as host:port, such as localhost:9092.",
+        )
+    return settings
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
@@ -67,6 +130,4 @@ def parse_properties(text: str, source: str) -> dict[str, str]:
         if not separator:
             raise WrongUseError(f"{source}:{number}: not of the form name=value.", next_step="mend the line.")
         settings[name.strip()] = value.strip()
-    if "bootstrap.servers" not in settings:
-        raise WrongUseError(f"{source}: bootstrap.servers is missing.", next_step="add the line bootstrap.servers=…")
-    return settings
+    return _require_servers(settings, source)

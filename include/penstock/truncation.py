@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CUT = re.compile(r"broker end offset is (\d+)")
 TRUNCATED = {Code._AUTO_OFFSET_RESET, Code._LOG_TRUNCATION}
 # The records themselves are not wanted.
-LEAST = {"fetch.message.max.bytes": "1024", "queued.min.messages": "1"}
+LEAST = {"log_level": "0", "fetch.message.max.bytes": "1024", "queued.min.messages": "1"}
 
 
 def find_cuts(settings: Mapping[str, str], topic: str, positions: Mapping[int, tuple[int, int]]) -> dict[int, int]:

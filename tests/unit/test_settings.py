@@ -31,3 +31,61 @@ def test_the_repr_holds_no_secret() -> None:
     settings = read_settings({"PENSTOCK_DB": "postgresql://u:canary@h/d", "PENSTOCK_KAFKA": "localhost:9092"})
 
     assert "canary" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://u:%PWcanary@h/d",
+        "postgresql://u:can ary@h/d",
+        "postgresql+psycopg://u:canary@h/d",
+        "mysql://u:canary@h/d",
+        "postgresql://u:p@canary@h/d",
+        "postgresql://u:canary/x@h/d",
+        "postgresql://u:12/canary@h/d",
+        "postgresql://u:p@h:canary/d",
+        "postgresql://u:p@h/d?password=can ary",
+        "host=h password=can ary",
+        "canary",
+    ],
+)
+def test_a_database_uri_that_is_wrong_is_refused_without_quoting_it(uri: str) -> None:
+    with pytest.raises(WrongUseError, match="PENSTOCK_DB") as refused:
+        read_settings({"PENSTOCK_DB": uri, "PENSTOCK_KAFKA": "localhost:9092"})
+
+    assert "canary" not in str(refused.value)
+    assert "ary" not in str(refused.value).replace("ordinary", "")
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://u:p%40ss@h:5432/d",
+        "postgres://u@h,other:5433/d?sslmode=require",
+        "postgresql:///d?host=/run/postgresql",
+        "postgresql://u:p@[::1]:5432/d",
+        "host=h dbname=d user=u password='a b'",
+        "service=loads",
+    ],
+)
+def test_every_form_of_address_that_libpq_knows_is_taken(uri: str) -> None:
+    assert read_settings({"PENSTOCK_DB": uri, "PENSTOCK_KAFKA": "localhost:9092"}).db == uri
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('{"bootstrap.servers": "h:9092"', "begins like JSON and is not"),
+        ('{"sasl.password": "canary"}', "names no bootstrap.servers"),
+        ('{"bootstrap.servers": " , "}', "names no bootstrap.servers"),
+        ('{"bootstrap.servers": ["h:9092"], "sasl.password": "canary"}', "must be text"),
+        (" , ", "names no bootstrap.servers"),
+        ("kafka://u:canary@h:9092", "looks like a path"),
+    ],
+)
+def test_kafka_settings_without_servers_are_refused_in_words(value: str, told: str) -> None:
+    with pytest.raises(WrongUseError, match=told) as refused:
+        read_kafka(value)
+
+    assert "canary" not in str(refused.value)

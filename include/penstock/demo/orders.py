@@ -81,7 +81,7 @@ def _make_order(number: int) -> bytes:
 
 
 def _connect(bootstrap: str, **more: str) -> Producer:
-    quiet = {"log_level": 3, "enable.idempotence": "true", "linger.ms": "5"}
+    quiet = {"log_level": 0, "enable.idempotence": "true", "linger.ms": "5"}
     return Producer({"bootstrap.servers": bootstrap, **quiet, **more})
 
 

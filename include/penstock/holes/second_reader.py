@@ -6,6 +6,7 @@ come are taken apart here. Nothing is committed and no group is joined.
 
 from __future__ import annotations
 
+import logging
 import time
 import zlib
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from penstock.kafka import Isolation, TopicLog
 
 PAUSE_SECONDS = 0.2
+# The client logs every try to connect. Without a handler of the program's own, Python would print that to stderr.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)

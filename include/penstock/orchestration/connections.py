@@ -10,6 +10,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from penstock.errors import WrongUseError
+from penstock.settings import read_db as read_uri
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
@@ -31,9 +32,10 @@ def read_db() -> str:
     user = quote(found.login or "", safe="")
     password = f":{quote(found.password, safe='')}" if found.password else ""
     port = f":{found.port}" if found.port else ""
-    options = urlencode({name: str(value) for name, value in found.extra_dejson.items()})
+    options = urlencode({name: str(value) for name, value in found.extra_dejson.items()}, quote_via=quote)
     address = f"{user}{password}{'@' if user else ''}{found.host or ''}{port}/{found.schema or ''}"
-    return f"postgresql://{address}{'?' if options else ''}{options}"
+    uri = f"postgresql://{address}{'?' if options else ''}{options}"
+    return read_uri(uri, f"the Airflow connection {DB}")
 
 
 def read_kafka(connection_id: str) -> dict[str, str]:
