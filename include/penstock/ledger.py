@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
+from penstock import session
 from penstock.errors import FencedError, PenstockError, StageError, WrongUseError
 from penstock.migrating import apply_migrations, find_missing_migrations
 from penstock.pipeline import Pipeline
@@ -30,7 +31,7 @@ Connection = psycopg.Connection[Any]
 Kind = Literal["live", "backfill", "replay"]
 # A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
 # cannot go on when it wakes, and whoever waits for the lock waits longer than that.
-SESSION = "-c idle_in_transaction_session_timeout=30s -c lock_timeout=60s"
+LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
 OPEN_STATES = ("planned", "staging", "staged", "validated", "held")
 
 
@@ -88,16 +89,18 @@ def open_ledger(uri: str) -> Connection:
 def connect(uri: str) -> Connection:
     """Connect to the database within bounded time, by a connection that notices when its peer is gone."""
     try:
-        return psycopg.connect(
-            uri,
+        connection = psycopg.connect(
+            make_conninfo(uri, **session.make_parameters(read_db(uri), **LIMITS)),
             application_name="penstock",
             connect_timeout=10,
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,
             tcp_user_timeout=30_000,
-            options=f"{conninfo_to_dict(read_db(uri)).get('options') or ''} {SESSION}",
         )
+        connection.execute(session.OVERRIDE)
+        connection.commit()
+        return connection
     except psycopg.OperationalError as error:
         raise PenstockError(
             f"the database of the ledger cannot be reached: {str(error).splitlines()[0]}",

@@ -262,7 +262,7 @@ def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_p
 
 def test_options_in_a_persons_own_uri_are_kept_beside_those_of_penstock(db: str) -> None:
     with connect(psycopg.conninfo.make_conninfo(db, options="-c search_path=analytics")) as connection:
-        assert connection.execute("show search_path").fetchone() == ("analytics",)
+        assert connection.execute("show search_path").fetchone() == ("pg_catalog, analytics",)
         assert connection.execute("show lock_timeout").fetchone() == ("1min",)
 
 
