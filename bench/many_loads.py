@@ -35,7 +35,7 @@ from penstock.planning import plan_in, write_load
 from penstock.publish import publish_in
 from penstock.ranges import Range
 from penstock.status import read_status
-from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+from penstock.target import attempt_table, create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -161,7 +161,8 @@ def stage(connection: Connection, number: int) -> int:
     ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
     load = write_load(connection, pipeline_id, generation, PIPELINE, f"run {number}", ranges)
     if number == 0:
-        ensure_target(connection, PIPELINE)
+        ensure_table(connection, PIPELINE)
+        ensure_indexes(connection, PIPELINE)
     attempt = ledger.begin_attempt(connection, load)
     create_attempt_table(connection, load, attempt)
     _fill(connection, load, attempt, number)

@@ -14,7 +14,7 @@ from penstock import ledger
 from penstock.kafka import Identity, read_identity
 from penstock.ledger import connect
 from penstock.ranges import Range, cut_chunks
-from penstock.target import attempt_table, create_attempt_table, ensure_target, key_attempt_table
+from penstock.target import attempt_table, create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,7 +68,8 @@ def stage_rows(
     """A staged load: column id holds the offset and note a text, holes and quarantined are (partition, offset)."""
     with connect(db) as connection:
         load = plan_rows(connection, pipeline or declare("topic"), ranges, kind)
-        ensure_target(connection, load.declaration)
+        ensure_table(connection, load.declaration)
+        ensure_indexes(connection, load.declaration)
         attempt = ledger.begin_attempt(connection, load)
         create_attempt_table(connection, load, attempt)
         fill_attempt(connection, load, attempt, holes, quarantined)

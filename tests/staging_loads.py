@@ -37,8 +37,7 @@ class Begun:
             return read_load(connection, self.load_id)
 
     def begin_again(self) -> int:
-        with open_ledger(self.settings.db) as connection:
-            attempt = begin_staging(connection, self.load_id)
+        attempt = begin_staging(self.settings.db, self.load_id)
         assert attempt is not None, "the load is staged already"
         return attempt
 
@@ -63,7 +62,6 @@ def begin(db: str, bootstrap: str, topic: str, master: str = "local[2]", **chang
     settings = Settings(db, {"bootstrap.servers": bootstrap}, Path(os.devnull), master)
     load = plan_load(db, settings.kafka, declare(topic, **changes), "run").load
     assert load is not None, "the topic is empty"
-    with open_ledger(db) as connection:
-        attempt = begin_staging(connection, load.load_id)
+    attempt = begin_staging(db, load.load_id)
     assert attempt is not None, "the load is staged already"
     return Begun(settings, load.load_id, attempt)

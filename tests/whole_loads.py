@@ -92,8 +92,7 @@ class Loader:
 
     def stage_rows(self, load_id: int) -> None:
         """Stage, and no more."""
-        with open_ledger(self.db) as connection:
-            attempt = begin_staging(connection, load_id)
+        attempt = begin_staging(self.db, load_id)
         assert attempt is not None
         run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
 

@@ -32,10 +32,10 @@ def begin() -> tuple[int, int]:
     settings = read_settings(os.environ)
     planned = plan_load(settings.db, settings.kafka, read_pipelines(settings.pipelines)[PIPELINE], "plain")
     assert planned.load is not None
-    with open_ledger(settings.db) as connection:
-        attempt = begin_staging(connection, planned.load.load_id)
-        assert attempt is not None
-        if workers.KEY == "first":
+    attempt = begin_staging(settings.db, planned.load.load_id)
+    assert attempt is not None
+    if workers.KEY == "first":
+        with open_ledger(settings.db) as connection:
             key_attempt_table(connection, planned.load, attempt)
     return planned.load.load_id, attempt
 

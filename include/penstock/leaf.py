@@ -9,31 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import sql
 
+from penstock.brief_locks import Wanted, lock_in_tries
 from penstock.coverage import run, run_on_range
 from penstock.errors import PenstockError
 from penstock.target import (
+    KEPT_SCHEMA,
     add_missing_columns,
-    attach_leaf,
-    leaf_name,
+    attach_as_leaf,
+    find_default,
     make_way,
     move_table,
     read_columns,
     target_identifier,
 )
-from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.ledger import Connection, Load
-    from penstock.pipeline import Target
     from penstock.ranges import Range
-
-KEPT_SCHEMA = "penstock_kept"
-TRY_MILLISECONDS, TRY_SECONDS = 300, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +77,13 @@ def put_back(connection: Connection, load: Load) -> None:
     """Move the kept rows of a load back into the target: as a leaf, or into the one that has its place by now."""
     target = load.declaration.target
     make_way(connection, target)
-    add_missing_columns(connection, target, kept_table(load.load_id))
+    kept = kept_table(load.load_id)
+    lock_in_tries(connection, Wanted(kept, pipeline=load.pipeline, load=load.load_id))
+    add_missing_columns(connection, target, kept)
     if _find_leaf(connection, load):
         _insert_kept(connection, load)
         return
-    name = leaf_name(load)
-    move_table(connection, kept_table(load.load_id), target.schema_name, name)
-    attach_leaf(connection, target, sql.Identifier(target.schema_name, name), load.load_id, load.load_id + 1)
+    attach_as_leaf(connection, load, kept)
 
 
 def wait_to_be_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier] = ()) -> None:
@@ -96,35 +92,11 @@ def wait_to_be_alone(connection: Connection, load: Load, leaves: Sequence[sql.Id
     PostgreSQL looks up which partitions there are when it plans a query, and which rows are visible when it runs it. A
     query between the two would miss rows that leave one partition and come back in another.
     """
-    alone = wait_until(lambda: _try_alone(connection, load, leaves), seconds=TRY_SECONDS, every=0.5)
-    if not alone:
-        raise PenstockError(
-            f"readers held {load.declaration.target} for {TRY_SECONDS} s without a pause; nothing is changed.",
-            pipeline=load.pipeline,
-            load=load.load_id,
-            next_step="see pg_stat_activity for long transactions on the table, then try again.",
-        )
-
-
-def _try_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier]) -> bool:
-    try:
-        with connection.transaction():
-            lock_alone(connection, load.declaration.target, leaves)
-    except psycopg.errors.LockNotAvailable:
-        return False
-    return True
-
-
-def lock_alone(connection: Connection, target: Target, leaves: Sequence[sql.Identifier]) -> None:
-    """Lock the target, and the leaves that are to go, within a moment or not at all (LockNotAvailable).
-
-    Who reads a leaf by its own name is not waited for: everybody who comes to the target waits meanwhile.
-    """
-    connection.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{TRY_MILLISECONDS}ms")))
-    connection.execute(sql.SQL("lock table only {} in access exclusive mode").format(target_identifier(target)))
-    for leaf in leaves:
-        connection.execute(sql.SQL("lock table only {} in access exclusive mode nowait").format(leaf))
-    connection.execute("reset lock_timeout")
+    target = load.declaration.target
+    # Detaching a leaf locks the default partition too.
+    leaves = (*leaves, *find_default(connection, target))
+    wanted = Wanted(target_identifier(target), leaves, pipeline=load.pipeline, load=load.load_id)
+    lock_in_tries(connection, wanted)
 
 
 def _find_leaf(connection: Connection, load: Load) -> Leaf | None:

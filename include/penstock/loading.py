@@ -68,8 +68,7 @@ def name_run() -> str:
 
 def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> None:
     """Stage a load by a new attempt, unless it is staged already."""
-    with open_ledger(settings.db) as connection:
-        attempt = begin_staging(connection, load_id)
+    attempt = begin_staging(settings.db, load_id)
     if attempt is None:
         tell(f"load {load_id} is staged already.")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from penstock import ledger, target
@@ -29,16 +30,25 @@ LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
 STAGED = ("staged", "validated", "held", "published")
 
 
-def begin_staging(connection: Connection, load_id: int) -> int | None:
-    """Open a new attempt, with a table of its own; None if the load is staged already."""
-    load = ledger.read_load(connection, load_id)
-    if load.state in STAGED:
-        return None
-    if load.state not in ("planned", "staging"):
-        raise _fenced(load, load.attempt)
-    target.ensure_target(connection, load.declaration)
-    attempt = ledger.begin_attempt(connection, load)
-    target.create_attempt_table(connection, load, attempt)
+def begin_staging(uri: str, load_id: int) -> int | None:
+    """Open a new attempt, with a table of its own; None if the load is staged already.
+
+    The target is prepared before, in transactions of its own: readers wait for the end of one that adds a column.
+    """
+    with closing(ledger.open_ledger(uri)) as connection:
+        load = ledger.read_load(connection, load_id)
+        if load.state in STAGED:
+            return None
+        if load.state not in ("planned", "staging"):
+            raise _fenced(load, load.attempt)
+        connection.rollback()
+        target.ensure_table(connection, load.declaration)
+        connection.commit()
+        target.ensure_indexes(connection, load.declaration)
+        connection.commit()
+        attempt = ledger.begin_attempt(connection, load)
+        target.create_attempt_table(connection, load, attempt)
+        connection.commit()
     return attempt
 
 

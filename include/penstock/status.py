@@ -17,6 +17,7 @@ from penstock.statements import Room, read_statements
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.kafka import Isolation
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
 
@@ -51,7 +52,14 @@ def read_status(
     ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
     logs, unreachable = _read_logs(kafka, pipelines)
     return [
-        _describe(connection, kafka, pipeline, ledger.get(pipeline.name), logs.get(pipeline.topic), unreachable)
+        _describe(
+            connection,
+            kafka,
+            pipeline,
+            ledger.get(pipeline.name),
+            logs.get((pipeline.topic, pipeline.isolation)),
+            unreachable,
+        )
         for pipeline in pipelines
     ]
 
@@ -74,22 +82,35 @@ def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, dict
     return {row["name"]: row for row in rows.fetchall()}
 
 
-def _read_logs(kafka: Mapping[str, str], pipelines: Sequence[Pipeline]) -> tuple[dict[str, TopicLog], dict[str, str]]:
-    """Ask for all topics at once; if that fails, one by one, so that one missing topic hides no other."""
-    topics = {pipeline.topic: pipeline.isolation for pipeline in pipelines}
+def _read_logs(
+    kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
+) -> tuple[dict[tuple[str, Isolation], TopicLog], dict[str, str]]:
+    """Ask for all topics of an isolation at once; if that fails, one by one, so that one missing topic hides no other.
+
+    The isolation decides where a log ends: pipelines of one topic may see different ends.
+    """
+    logs: dict[tuple[str, Isolation], TopicLog] = {}
+    unreachable: dict[str, str] = {}
+    for isolation in sorted({pipeline.isolation for pipeline in pipelines}):
+        topics = sorted({pipeline.topic for pipeline in pipelines if pipeline.isolation == isolation})
+        found = _read_logs_at(kafka, isolation, topics, unreachable)
+        logs |= {(topic, isolation): log for topic, log in found.items()}
+    return logs, unreachable
+
+
+def _read_logs_at(
+    kafka: Mapping[str, str], isolation: Isolation, topics: Sequence[str], unreachable: dict[str, str]
+) -> dict[str, TopicLog]:
     try:
-        return read_logs(kafka, topics), {}
+        return read_logs(kafka, dict.fromkeys(topics, isolation))
     except KafkaError as error:
         if len(topics) == 1:
-            return {}, dict.fromkeys(topics, error.what)
+            unreachable[topics[0]] = error.what
+            return {}
     logs: dict[str, TopicLog] = {}
-    unreachable: dict[str, str] = {}
-    for topic, isolation in topics.items():
-        try:
-            logs |= read_logs(kafka, {topic: isolation})
-        except KafkaError as error:
-            unreachable[topic] = error.what
-    return logs, unreachable
+    for topic in topics:
+        logs |= _read_logs_at(kafka, isolation, [topic], unreachable)
+    return logs
 
 
 def _describe(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
+from penstock.brief_locks import Wanted, lock_in_tries
 from penstock.columns import parse_type
-from penstock.errors import DeclarationError, StageError
+from penstock.errors import DeclarationError, PenstockError, StageError
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from psycopg import Cursor
+
+    from penstock.brief_locks import Mode
     from penstock.ledger import Connection, Load
     from penstock.pipeline import Pipeline, Target
 
-STAGE_SCHEMA = "penstock_stage"
+STAGE_SCHEMA, KEPT_SCHEMA = "penstock_stage", "penstock_kept"
+OWN_SCHEMAS = (STAGE_SCHEMA, KEPT_SCHEMA)
+MOST_NAMESAKES = 1000
 
 
 def attempt_table_name(load_id: int, attempt: int) -> str:
@@ -42,22 +50,72 @@ def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
     return declared | carried | key
 
 
-def ensure_target(connection: Connection, pipeline: Pipeline) -> None:
-    """Create the target on first use; add to it the nullable columns and the indexes that it lacks."""
-    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [str(pipeline.target)])
-    connection.execute("set local lock_timeout = '10s'")
+def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
+    """Create the target on first use; add to it the nullable columns that it lacks.
+
+    The caller commits soon: readers of the target wait for the end of the transaction that added a column.
+    """
+    _lock_preparation(connection, pipeline)
     found = read_columns(connection, pipeline.target)
     if not found:
         _create_target(connection, pipeline)
-    else:
-        refuse_other_kind(connection, pipeline)
-        missing = compare_columns(pipeline, found)
-        if missing:
-            make_way(connection, pipeline.target)
-        for name in missing:
-            _add_column(connection, target_identifier(pipeline.target), name, describe_columns(pipeline)[name][0])
+        return
+    refuse_other_kind(connection, pipeline)
+    missing = compare_columns(pipeline, found)
+    if missing:
+        make_way(connection, pipeline.target)
+        lock_in_tries(connection, _want_all(connection, pipeline))
+        types = describe_columns(pipeline)
+        _add_columns(connection, target_identifier(pipeline.target), [(name, types[name][0]) for name in missing])
+
+
+def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
+    """Create the declared indexes that the target lacks; an index on the same columns serves under any name.
+
+    A transaction of its own: building an index over rows takes time, and writers of the target wait for its end.
+    """
+    _lock_preparation(connection, pipeline)
+    target = pipeline.target
+    present = {tuple(columns) for (columns,) in _query(connection, "read_indexed_columns", target)}
     for columns in pipeline.indexes:
-        _create_index(connection, pipeline.target, columns)
+        if columns in present:
+            continue
+        make_way(connection, target)
+        lock_in_tries(connection, _want_all(connection, pipeline, "share"))
+        name = find_free_name(connection, target.schema_name, f"{target.table_name}_{'_'.join(columns)}_idx")
+        connection.execute(
+            sql.SQL("create index {} on {} ({})").format(
+                sql.Identifier(name), target_identifier(target), _join(columns)
+            )
+        )
+
+
+def _lock_preparation(connection: Connection, pipeline: Pipeline) -> None:
+    """One process prepares a target at a time."""
+    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [str(pipeline.target)])
+
+
+def _want_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access exclusive") -> Wanted:
+    leaves = [sql.Identifier(*found) for found in _query(connection, "read_partitions", pipeline.target)]
+    return Wanted(target_identifier(pipeline.target), tuple(leaves), mode, pipeline.name)
+
+
+def _query(connection: Connection, statement: str, target: Target) -> Cursor[Any]:
+    name = target_identifier(target).as_string(None)
+    return connection.execute(read_statements("target")[statement], {"target": name})
+
+
+def find_free_name(connection: Connection, schema: str, wanted: str) -> str:
+    """Fit a name into PostgreSQL's 63 bytes; a number is added if a table, an index or a type of the schema has it."""
+    names = [shorten(wanted), *(shorten(f"{wanted}_{number}") for number in range(2, MOST_NAMESAKES))]
+    values = {"schema": schema, "names": names}
+    row = connection.execute(read_statements("target")["find_free_name"], values).fetchone()
+    if row is None:
+        raise PenstockError(
+            f"the schema {schema} has {len(names)} tables, indexes or types named like {wanted}.",
+            next_step="rename some of them, then try again.",
+        )
+    return str(row[0])
 
 
 def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str, bool]]:
@@ -117,23 +175,16 @@ def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     )
 
 
-def _add_column(connection: Connection, table: sql.Identifier, name: str, type_: str) -> None:
-    connection.execute(sql.SQL("alter table {} add column {} {}").format(table, sql.Identifier(name), type_sql(type_)))
+def _add_columns(connection: Connection, table: sql.Identifier, columns: Iterable[tuple[str, str]]) -> None:
+    added = sql.SQL(", ").join(
+        sql.SQL("add column {} {}").format(sql.Identifier(name), type_sql(type_)) for name, type_ in columns
+    )
+    connection.execute(sql.SQL("alter table {} {}").format(table, added))
 
 
 def type_sql(type_: str) -> sql.SQL:
     """The type as a piece of SQL. Parsing it again is what makes it safe: only known spellings come out of it."""
     return sql.SQL(parse_type(type_).sql)
-
-
-def _create_index(connection: Connection, target: Target, columns: tuple[str, ...]) -> None:
-    connection.execute(
-        sql.SQL("create index if not exists {} on {} ({})").format(
-            sql.Identifier(shorten(f"{target.table_name}_{'_'.join(columns)}_idx")),
-            target_identifier(target),
-            _join(columns),
-        )
-    )
 
 
 def target_identifier(target: Target) -> sql.Identifier:
@@ -194,11 +245,18 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
 
 def attach_attempt_table(connection: Connection, load: Load) -> None:
     """Make the rows of a load visible: its table becomes a partition of the target, whatever its size."""
-    name, target = leaf_name(load), load.declaration.target
     table = attempt_table(load.load_id, load.attempt)
-    add_missing_columns(connection, target, table)
-    move_table(connection, table, target.schema_name, name)
-    attach_leaf(connection, target, sql.Identifier(target.schema_name, name), load.load_id, load.load_id + 1)
+    lock_in_tries(connection, Wanted(table, pipeline=load.pipeline, load=load.load_id))
+    add_missing_columns(connection, load.declaration.target, table)
+    attach_as_leaf(connection, load, table)
+
+
+def attach_as_leaf(connection: Connection, load: Load, table: sql.Identifier) -> None:
+    """Move a table that holds a load beside the target, and attach it."""
+    target = load.declaration.target
+    name = find_free_name(connection, target.schema_name, f"{target.table_name}_load_{load.load_id}")
+    leaf = move_table(connection, table, target.schema_name, name)
+    attach_leaf(connection, target, leaf, load.load_id, load.load_id + 1)
 
 
 def add_missing_columns(connection: Connection, target: Target, table: sql.Identifier) -> None:
@@ -210,22 +268,29 @@ def add_missing_columns(connection: Connection, target: Target, table: sql.Ident
         read_statements("target")["find_missing_columns"],
         {"target": parent.as_string(None), "table": table.as_string(None)},
     )
-    for name, type_ in missing.fetchall():
-        _add_column(connection, table, name, type_)
-
-
-def leaf_name(load: Load) -> str:
-    """Name the partition that holds a load, without its schema."""
-    return shorten(f"{load.declaration.target.table_name}_load_{load.load_id}")
+    columns = missing.fetchall()
+    if columns:
+        _add_columns(connection, table, columns)
 
 
 def attach_leaf(connection: Connection, target: Target, leaf: sql.Identifier, from_load: int, until_load: int) -> None:
-    """Make a table a partition of the target; its CHECK is what lets PostgreSQL do so without reading it."""
+    """Make a table a partition of the target; its CHECK is what lets PostgreSQL do so without reading it.
+
+    PostgreSQL locks a default partition for it, which somebody may have made by hand, and which readers of the target
+    read.
+    """
+    for default in find_default(connection, target):
+        lock_in_tries(connection, Wanted(default))
     connection.execute(
         sql.SQL("alter table {} attach partition {} for values from ({}) to ({})").format(
             target_identifier(target), leaf, sql.Literal(from_load), sql.Literal(until_load)
         )
     )
+
+
+def find_default(connection: Connection, target: Target) -> tuple[sql.Identifier, ...]:
+    """Find the default partition of the target, if it has one."""
+    return tuple(sql.Identifier(*found) for found in _query(connection, "read_default_partition", target))
 
 
 def make_way(connection: Connection, target: Target) -> None:
@@ -237,11 +302,28 @@ def make_way(connection: Connection, target: Target) -> None:
     connection.execute(read_statements("target")["end_merges"], values)
 
 
-def move_table(connection: Connection, table: sql.Identifier, schema: str, name: str) -> None:
-    """Give a table another name, in another schema."""
-    here = sql.Identifier(table._obj[0], name)
-    connection.execute(sql.SQL("alter table {} rename to {}").format(table, sql.Identifier(name)))
-    connection.execute(sql.SQL("alter table {} set schema {}").format(here, sql.Identifier(schema)))
+def move_table(connection: Connection, table: sql.Identifier, schema: str, name: str) -> sql.Identifier:
+    """Give a table another name, in another schema.
+
+    It is renamed in whichever of the two schemas is Penstock's own: there nobody else has taken the name. Its indexes
+    come with it, under other names where theirs are taken.
+    """
+    before, old = table._obj
+    values = {"table": table.as_string(None), "schema": schema}
+    taken = connection.execute(read_statements("target")["find_taken_indexes"], values).fetchall()
+    for (index,) in taken:
+        free = find_free_name(connection, schema, f"{name}_{index}")
+        connection.execute(
+            sql.SQL("alter index {} rename to {}").format(sql.Identifier(before, index), sql.Identifier(free))
+        )
+    rename, move = sql.SQL("alter table {} rename to {}"), sql.SQL("alter table {} set schema {}")
+    if before in OWN_SCHEMAS:
+        connection.execute(rename.format(table, sql.Identifier(name)))
+        connection.execute(move.format(sql.Identifier(before, name), sql.Identifier(schema)))
+    else:
+        connection.execute(move.format(table, sql.Identifier(schema)))
+        connection.execute(rename.format(sql.Identifier(schema, old), sql.Identifier(name)))
+    return sql.Identifier(schema, name)
 
 
 def sweep_attempt_tables(connection: Connection) -> list[str]:

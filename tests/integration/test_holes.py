@@ -42,7 +42,7 @@ from penstock.ledger import Load, connect
 from penstock.planning import plan_load
 from penstock.publish import publish_load
 from penstock.stack.broker import Broker
-from penstock.target import create_attempt_table, ensure_target, key_attempt_table
+from penstock.target import create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
 from plain_consumer import open_consumer, read_to_end
 from producing import Account, order
 
@@ -88,7 +88,8 @@ class Log:
             if (range_.partition, offset) not in rows
         ]
         with connect(self.db) as connection:
-            ensure_target(connection, load.declaration)
+            ensure_table(connection, load.declaration)
+            ensure_indexes(connection, load.declaration)
             attempt = ledger.begin_attempt(connection, load)
             create_attempt_table(connection, load, attempt)
             fill_attempt(connection, load, attempt, holes, quarantined)

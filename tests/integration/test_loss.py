@@ -407,8 +407,7 @@ def test_a_loss_before_the_read_fails_the_load_for_good_and_the_next_plan_goes_b
     account.send_orders(50)
     load_id = plan(loader, "one").load.load_id
     delete_before(account, 20)
-    with connect(loader.db) as connection:
-        attempt = begin_staging(connection, load_id)
+    attempt = begin_staging(loader.db, load_id)
     assert attempt
 
     with pytest.raises(LogLostError, match="starts at offset 20") as stopped:

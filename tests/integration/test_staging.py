@@ -12,7 +12,6 @@ import pytest
 from penstock import staging, writing
 from penstock.assignment import make_assignment
 from penstock.errors import FencedError, LogLostError, PoisonError, StageError
-from penstock.ledger import open_ledger
 from penstock.ranges import cut_chunks
 from penstock.tasks import stage_natively
 from producing import Account
@@ -190,8 +189,7 @@ def test_staging_again_what_is_staged_leaves_it_as_it_is(spark: SparkSession, be
     before = begun.load()
     begun.stage(spark)
     assert begun.load() == before
-    with open_ledger(begun.settings.db) as connection:
-        assert staging.begin_staging(connection, begun.load_id) is None
+    assert staging.begin_staging(begun.settings.db, begun.load_id) is None
 
 
 def test_a_task_of_an_attempt_that_counts_no_more_writes_nothing(begun: Begun) -> None:

@@ -164,9 +164,9 @@ def test_a_reader_that_hears_nothing_fails_in_bounded_time_and_the_next_run_load
     loader = make_loader(one.topic, faulty_network.address)
     load = loader.plan()
     assert load is not None
+    attempt = begin_staging(db, load.load_id)
+    assert attempt is not None
     with open_ledger(db) as connection:
-        attempt = begin_staging(connection, load.load_id)
-        assert attempt is not None
         load = read_load(connection, load.load_id)
     [chunk] = cut_chunks(list(load.ranges), 250_000)
     assignment = make_assignment(loader.settings, load, attempt)

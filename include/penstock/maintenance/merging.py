@@ -17,11 +17,11 @@ import psycopg
 from psycopg import sql
 
 from penstock import ledger
+from penstock.brief_locks import Wanted, lock_briefly
 from penstock.errors import PenstockError
-from penstock.leaf import lock_alone
 from penstock.maintenance.levels import Leaf, join
 from penstock.maintenance.reading import query, read_leaves, read_unfinished
-from penstock.target import attach_leaf, create_leaf, read_columns, shorten, target_identifier
+from penstock.target import attach_leaf, create_leaf, find_default, find_free_name, read_columns, target_identifier
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -53,17 +53,21 @@ class Merge:
         """The leaf that comes of them."""
         return join(self.leaves)
 
-    @property
-    def table(self) -> sql.Identifier:
-        """Its table. The first load names it in its schema: no other leaf begins with that."""
+    def name_table(self, connection: Connection) -> sql.Identifier:
+        """Name the table of that leaf."""
         target, whole = self.pipeline.target, self.whole
-        name = shorten(f"{target.table_name}_loads_{whole.from_load}_{whole.until_load - 1}")
-        return sql.Identifier(target.schema_name, name)
+        wanted = f"{target.table_name}_loads_{whole.from_load}_{whole.until_load - 1}"
+        return sql.Identifier(target.schema_name, find_free_name(connection, target.schema_name, wanted))
 
     @property
     def tables(self) -> list[sql.Identifier]:
         """The tables of the leaves."""
         return [_identify(leaf) for leaf in self.leaves]
+
+    def want(self, connection: Connection) -> Wanted:
+        """The target, and the leaves that are to go; attaching another locks the default partition too."""
+        target = self.pipeline.target
+        return Wanted(target_identifier(target), (*self.tables, *find_default(connection, target)))
 
     def __str__(self) -> str:
         whole = self.whole
@@ -93,16 +97,17 @@ def merge_in(keeper: Connection, reader: Connection, merge: Merge) -> int:
     keeper.execute("set local maintenance_work_mem = '512MB'")
     moment = _hold_leaves(keeper, reader, merge)
     whole, target = merge.whole, merge.pipeline.target
-    create_leaf(keeper, target, merge.table, whole.from_load, whole.until_load)
+    table = merge.name_table(keeper)
+    create_leaf(keeper, target, table, whole.from_load, whole.until_load)
     columns = sql.SQL(", ").join(map(sql.Identifier, read_columns(keeper, target)))
-    rows = sum(_copy(reader, keeper, table, merge.table, columns) for table in merge.tables)
+    rows = sum(_copy(reader, keeper, source, table, columns) for source in merge.tables)
     indexes = _read_indexes(keeper, merge)
-    _build_indexes(keeper, merge.table, indexes)
+    _build_indexes(keeper, table, indexes)
     _await_moment(keeper, merge, moment)
     if _read_indexes(keeper, merge) != indexes:
         raise _stopped(merge, "an index of the target was added or dropped meanwhile")
     keeper.execute(sql.SQL("drop table {}").format(sql.SQL(", ").join(merge.tables)))
-    attach_leaf(keeper, target, merge.table, whole.from_load, whole.until_load)
+    attach_leaf(keeper, target, table, whole.from_load, whole.until_load)
     return rows
 
 
@@ -220,7 +225,7 @@ def _try_moment(keeper: Connection, merge: Merge, moment: datetime) -> bool:
     try:
         with keeper.transaction():
             query(keeper, "lock_pipeline_now", pipeline_id=merge.pipeline_id)
-            lock_alone(keeper, merge.pipeline.target, merge.tables)
+            lock_briefly(keeper, merge.want(keeper))
     except psycopg.errors.LockNotAvailable:
         return False
     return True

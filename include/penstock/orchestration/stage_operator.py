@@ -45,8 +45,8 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         load_id = int(self.load_id)
         with deciding_retries():
+            attempt = begin_staging(read_db(), load_id)
             with open_ledger(read_db()) as connection:
-                attempt = begin_staging(connection, load_id)
                 load = read_load(connection, load_id)
             if attempt is None:
                 self.log.info("%s: load %s is %s already; it stays as it is.", load.pipeline, load_id, load.state)
