@@ -1,4 +1,4 @@
-"""Shows the mistakes of broken declarations as an import error, and makes no DAG.
+"""Shows the mistakes of broken declarations, and DAGs that cannot be made, as an import error; makes no Airflow DAG.
 
 Airflow keeps import errors by DAG file, and takes all DAGs of a file with an error for stale. So they are raised in a
 file of their own: the good pipelines, made by penstock_pipelines.py, stay.
@@ -6,6 +6,7 @@ file of their own: the good pipelines, made by penstock_pipelines.py, stay.
 
 from __future__ import annotations
 
-from penstock.orchestration.declared import refuse_broken
+from penstock.orchestration.declared import read_good, refuse_broken
+from penstock.orchestration.pipeline_dag import make_each
 
-refuse_broken()
+refuse_broken(make_each(read_good())[1])

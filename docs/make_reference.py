@@ -21,6 +21,14 @@ This page is made from `pipeline.schema.json` by `python docs/make_reference.py`
 
 ## The pipeline
 """
+AFTER_PIPELINE = """
+The judge of a schedule is croniter, by which Airflow runs it. Refused are schedules that it cannot read, that never
+come (`0 0 30 2 *`), that are random (`r`), or that are longer than 200 characters.
+
+The topic and the `tags` are tags of the DAG in Airflow. A topic of more than 100 characters is shortened there, and
+ends with a fingerprint of its whole name. Each pipeline has a DAG of its own: a declaration with a mistake, and a DAG
+that Airflow refuses, is an import error of `dags/penstock_broken_declarations.py`, and the other pipelines stay.
+"""
 AFTER_COLUMNS = """
 A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. There are no
 array indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or `value: bytes`
@@ -59,7 +67,8 @@ def write_page() -> str:
     return "\n".join([
         HEAD,
         *_table(schema),
-        "\n## A column\n",
+        AFTER_PIPELINE,
+        "## A column\n",
         *_table(column),
         AFTER_COLUMNS,
         f"{types}.",

@@ -138,7 +138,7 @@ def read_load(connection: Connection, load_id: int) -> Load:
     if row is None:
         raise WrongUseError(f"there is no load {load_id}.", next_step="penstock.loads lists them.")
     ranges = run(connection, "read_load_ranges", load_id=load_id).fetchall()
-    row["declaration"] = Pipeline.model_validate(row["declaration"])
+    row["declaration"] = Pipeline.read_kept(row["declaration"])
     return Load(**row, ranges=tuple(Range(**found) for found in ranges))
 
 

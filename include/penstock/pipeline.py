@@ -16,6 +16,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 Start = Literal["earliest", "latest"] | datetime
+_KEPT = object()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _START = "earliest, latest, or an ISO time with a zone such as 2026-01-31T00:00:00Z"
 
@@ -79,6 +81,14 @@ def _check_words(text: str) -> str:
     return text
 
 
+def _check_schedule(schedule: str, info: ValidationInfo) -> str:
+    return schedule if _is_kept(info) else check_schedule(schedule)
+
+
+def _is_kept(info: ValidationInfo) -> bool:
+    return info.context is _KEPT
+
+
 def _read_start(value: object) -> Start:
     if value == "earliest":
         return "earliest"
@@ -104,7 +114,7 @@ Name = Annotated[StrictStr, AfterValidator(_check_name)]
 Topic = Annotated[StrictStr, AfterValidator(_check_topic)]
 Connection = Annotated[StrictStr, AfterValidator(_check_connection)]
 Words = Annotated[StrictStr, AfterValidator(_check_words)]
-Schedule = Annotated[StrictStr, AfterValidator(check_schedule)]
+Schedule = Annotated[StrictStr, AfterValidator(_check_schedule)]
 Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 StartField = Annotated[
     Start,
@@ -186,9 +196,16 @@ class Pipeline(BaseModel):
         default=120, description="how long a task may take, in minutes"
     )
 
+    @classmethod
+    def read_kept(cls, given: str | Mapping[str, Any]) -> Self:
+        """Read a declaration that the ledger keeps, JSON or its value: what was accepted once is not refused later."""
+        if isinstance(given, str):
+            return cls.model_validate_json(given, context=_KEPT)
+        return cls.model_validate(given, context=_KEPT)
+
     @model_validator(mode="wrap")
     @classmethod
-    def _tell_all(cls, given: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _tell_all(cls, given: object, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         """Tell the mistakes inside the parts and those between them together."""
         if isinstance(given, cls):
             return handler(given)
@@ -197,7 +214,8 @@ class Pipeline(BaseModel):
             raise to_validation_error(cls.__name__, [Mistake((), what)])
         plain = _dump_parts(given)
         written, mistakes = unfold(plain)
-        mistakes += find_mistakes(written, column_names(plain))
+        if not _is_kept(info):
+            mistakes += find_mistakes(written, column_names(plain))
         try:
             read = handler(written)
         except ValidationError as error:

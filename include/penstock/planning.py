@@ -142,7 +142,7 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
     row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
     if row is None:
         return None
-    if row["state"] == "held" and Pipeline.model_validate(row["declaration"]) == pipeline:
+    if row["state"] == "held" and Pipeline.read_kept(row["declaration"]) == pipeline:
         raise HeldError(
             f"held: {row['cause']}",
             pipeline=pipeline.name,

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from declaring import write_declaration
+
 REPOSITORY = Path(__file__).parents[2]
 TASKS = ["plan", "stage", "validate", "publish"]
 OWN = {"penstock_settle", "penstock_backfill", "penstock_accept_loss", "penstock_audit", "penstock_maintenance"}
@@ -104,6 +106,45 @@ def test_the_page_of_a_pipeline_says_what_it_loads_and_what_to_do_when_it_is_red
     page = orders["doc_md"]
     for told in ("`orders`", "`analytics.orders`", "`numeric(12,2)`", "expect_column_values_to_be_between", "discard"):
         assert told in page
+
+
+POLICY = """\
+from airflow.exceptions import AirflowClusterPolicyViolation
+
+def dag_policy(dag):
+    if dag.dag_id == "refused":
+        raise AirflowClusterPolicyViolation("this site takes no such DAG")
+"""
+
+
+def test_a_dag_that_cannot_be_made_is_an_import_error_and_leaves_the_others(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "airflow_local_settings.py").write_text(POLICY, encoding="utf-8")
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    for name in ("good", "refused"):
+        write_declaration(pipelines, "clicks", name=name)
+    parsed = describe(pipelines, tmp_path)
+    assert set(parsed["dags"]) == {"good", *OWN}
+    assert list(parsed["errors"]) == ["penstock_broken_declarations.py"]
+    told = parsed["errors"]["penstock_broken_declarations.py"]
+    assert "refused: its DAG cannot be made: AirflowClusterPolicyViolation: this site takes no such DAG" in told
+
+
+def test_long_topics_become_tags_that_airflow_takes_and_that_differ(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    topics = {"short": "t" * 100, "long": "t" * 101, "longer": "t" * 249}
+    for name, topic in topics.items():
+        write_declaration(pipelines, topic, name=name)
+    parsed = describe(pipelines, tmp_path)
+    assert parsed["errors"] == {}
+    tags = {name: set(plain(parsed["dags"][name]["dag"]["tags"])) - {"penstock", "append"} for name in topics}
+    assert tags["short"] == {"t" * 100}
+    (long,), (longer,) = tags["long"], tags["longer"]
+    assert (len(long), len(longer)) == (100, 100)
+    assert long != longer
+    assert long.startswith("t" * 80)
 
 
 def test_a_broken_declaration_is_an_import_error_of_its_own_and_the_good_pipelines_stay(tmp_path: Path) -> None:

@@ -323,6 +323,29 @@ def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_unt
     airflow.wait(lambda: not airflow.import_errors(), 60, "the import error is gone")
 
 
+def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_others(
+    airflow: AirflowSite, make_topic: MakeTopic
+) -> None:
+    declare(airflow, "neighbour", make_topic(1))
+    never = {"topic": "clicks", "value": "json", "columns": COLUMNS, "target": "airflow.never"}
+    path = airflow.pipelines / "never.yaml"
+    path.write_text(json.dumps({"name": "never", "schedule": "0 0 30 2 *"} | never))
+    declare(airflow, "long_topic", "t" * 249)
+
+    [told] = airflow.wait(lambda: list(airflow.import_errors().values()), 60, "the import error shows")
+    assert "'0 0 30 2 *' never comes" in told
+    assert "long_topic" not in told
+    [tag] = [each["name"] for each in airflow.get("dags/long_topic")["tags"] if each["name"].startswith("ttt")]
+    assert len(tag) == 100
+    assert airflow.run("neighbour")[1] == "success"
+    for name in ("neighbour", "long_topic"):
+        found = airflow.get(f"dags/{name}")
+        assert (found["is_stale"], found["has_import_errors"]) == (False, False)
+
+    path.unlink()
+    airflow.wait(lambda: not airflow.import_errors(), 60, "the import error is gone")
+
+
 def read_command_lines(airflow: AirflowSite) -> list[str]:
     """What everybody on the machine may read of Airflow's processes and of all they started."""
     lines = []

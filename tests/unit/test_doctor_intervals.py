@@ -66,6 +66,8 @@ def test_no_two_runs_are_further_apart(schedule: str) -> None:
         ("@quarterly", 92 * DAY),
         ("@yearly", 366 * DAY),
         ("0 0 29 feb *", 1461 * DAY),
+        ("0 0 l * *", 31 * DAY),
+        ("0 0 * * 5#2", 35 * DAY),
     ],
 )
 def test_schedules_have_the_longest_interval_that_a_calendar_shows(schedule: str, longest: timedelta) -> None:
@@ -74,7 +76,7 @@ def test_schedules_have_the_longest_interval_that_a_calendar_shows(schedule: str
     assert max(gaps(schedule.replace("@quarterly", "0 0 1 */3 *"), 15)) == longest
 
 
-@pytest.mark.parametrize("schedule", [None, "@once", "@continuous", "0 0 l * *", "0 0 * * 5#2", "0 0 30 2 *"])
+@pytest.mark.parametrize("schedule", [None, "@once", "@continuous", "0 0 30 2 *", "0 0 29 2 1#5"])
 def test_what_has_no_known_times_has_no_interval(schedule: str | None) -> None:
     assert find_longest_interval(schedule) is None
 

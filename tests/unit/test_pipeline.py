@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from croniter import croniter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from penstock.declaration.expectations import EXPECTATIONS
 from penstock.declaration.json_path import format_path, parse_path
+from penstock.declaration.schedules import check_schedule
 from penstock.pipeline import Check, Column, Pipeline, Target
 
 MINIMAL: dict[str, Any] = {
@@ -113,6 +115,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"schedule": "0 0 * 13 *"}, "schedule", "no month"),
     ({"schedule": "0 0 * * mo"}, "schedule", "no day of the week"),
     ({"schedule": "*/0 * * * *"}, "schedule", "no minute"),
+    ({"schedule": "r * * * *"}, "schedule", "no minute"),
+    ({"schedule": "h * * * *"}, "schedule", "no minute"),
+    ({"schedule": "0 0 30 2 *"}, "schedule", "never comes"),
+    ({"schedule": "0 0 31 4,6,9,11 *"}, "schedule", "never comes"),
+    ({"schedule": "0 0 l * 1#2"}, "schedule", "never comes"),
+    ({"schedule": f"{'0,' * 100}0 * * * *"}, "schedule", "200 characters at most"),
     ({"start": "now"}, "start", "allowed: earliest, latest, or an ISO time with a zone"),
     ({"start": "2026-01-31T00:00:00"}, "start", "no time zone"),
     ({"start": "2026-01-31"}, "start", "no time zone"),
@@ -230,9 +238,37 @@ def test_a_start_is_a_moment_whatever_zone_it_is_written_in() -> None:
     assert declare(start="2026-01-31T00:00:00Z").start == datetime(2026, 1, 31, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("schedule", ["@daily", "*/5 * * * *", "0 8-18/2 * * mon-fri", "0 0 l * 1#2", "0,30 * 1 jan 7"])
+@pytest.mark.parametrize(
+    "schedule", ["@daily", "*/5 * * * *", "0 8-18/2 * * mon-fri", "0 0 l * *", "0 0 * * 1#2", "0,30 * 1 jan 7"]
+)
 def test_schedules_of_every_kind_are_taken(schedule: str) -> None:
     assert declare(schedule=schedule).schedule == schedule
+
+
+cron_parts = st.sampled_from([
+    "*", "?", "0", "1", "5", "7", "12", "24", "30", "31", "60", "1-5", "22-2", "*/7", "5/20", "0-40/9", "l", "L5", "1w",
+    "5#2", "mon#1", "jan", "feb-apr", "fri-mon", "r", "h", "r(1-3)", "-", "", "é", "1.5", "-1", "1e3", "٣",
+])  # fmt: skip
+cron_fields = st.lists(cron_parts, min_size=1, max_size=2).map(",".join)
+
+
+@given(st.lists(cron_fields, min_size=5, max_size=5).map(" ".join) | st.text())
+def test_any_schedule_is_refused_or_comes_by_croniters_reckoning(text: str) -> None:
+    try:
+        check_schedule(text)
+    except ValueError as error:
+        assert "; allowed: " in str(error)  # noqa: PT017 - either way is right
+    else:
+        if not text.startswith("@"):
+            assert croniter(text, datetime(2026, 1, 1)).get_next(datetime) > datetime(2026, 1, 1)  # noqa: DTZ001
+
+
+def test_a_declaration_that_the_ledger_keeps_is_read_by_the_rules_of_its_time() -> None:
+    kept = declare().model_dump(mode="json") | {"schedule": "0 0 30 2 *"}
+    with pytest.raises(ValidationError):
+        Pipeline.model_validate(kept)
+    assert Pipeline.read_kept(kept).schedule == "0 0 30 2 *"
+    assert Pipeline.read_kept(json.dumps(kept)) == Pipeline.read_kept(kept)
 
 
 def test_no_schedule_means_by_hand_only() -> None:

@@ -1,23 +1,14 @@
-"""Schedules: cron's five fields, or one of Airflow's presets."""
+"""Schedules: five fields of cron as croniter reads them, by which Airflow runs them, or one of Airflow's presets."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from penstock.declaration.words import clip
 
-PRESETS = ("@once", "@continuous", "@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-ALLOWED = f"{', '.join(PRESETS)}, five cron fields such as '15 * * * *', or null for runs by hand only"
-_FIELDS = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
-    ("day of the week", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
-)
-_PART = re.compile(r"(?:\*|(?P<low>[0-9a-z]+)(?:-(?P<high>[0-9a-z]+))?)(?:/(?P<step>[0-9]{1,4}))?")
-# What Airflow makes of them. The two others have no times of their own.
-_TIMES = {
+# What Airflow makes of its presets. The two others have no times of their own.
+_CRON = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@weekly": "0 0 * * 0",
@@ -25,8 +16,20 @@ _TIMES = {
     "@quarterly": "0 0 1 */3 *",
     "@yearly": "0 0 1 1 *",
 }
-# What Airflow's cron knows beyond plain cron: the last day, the last or the n-th weekday of the month.
-_SPECIAL = re.compile(r"l|l[0-7]|[0-7a-z]+#[1-5l]")
+PRESETS = ("@once", "@continuous", *_CRON)
+ALLOWED = f"{', '.join(PRESETS)}, five cron fields such as '15 * * * *', or null for runs by hand only"
+_FIELDS = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day of the month": "1 to 31",
+    "month": "1 to 12 or jan to dec",
+    "day of the week": "0 to 7 or sun to sat",
+}
+# Airflow keeps a schedule in words, in 1,000 characters, and drops every DAG of the file if they do not suffice.
+LONGEST = 200
+# croniter takes r for a random number: another one at each parse.
+_RANDOM = re.compile(r"(?:^|,)r(?![a-z])", re.IGNORECASE)
+_ANY_START = datetime(2024, 1, 1)  # noqa: DTZ001 - schedules know no zone
 
 
 def check_schedule(text: str) -> str:
@@ -35,58 +38,41 @@ def check_schedule(text: str) -> str:
         if text not in PRESETS:
             raise ValueError(f"no preset {clip(text)}; allowed: {ALLOWED}")
         return text
-    fields = text.lower().split()
+    if len(text) > LONGEST:
+        raise ValueError(f"{clip(text)} is no schedule; allowed: {LONGEST} characters at most")
+    fields = text.split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f"{clip(text)} is no schedule; allowed: {ALLOWED}")
-    for field, (name, low, high, words) in zip(fields, _FIELDS, strict=True):
-        if not all(_fits(part, low, high, words) for part in field.split(",")):
-            raise ValueError(f"{clip(field)} is no {name}; allowed: {low} to {high}, *, */n, a-b and lists of them")
+    for place, (field, (name, numbers)) in enumerate(zip(fields, _FIELDS.items(), strict=True)):
+        if _RANDOM.search(field) or not _is_cron(" ".join(field if at == place else "*" for at in range(len(_FIELDS)))):
+            raise ValueError(f"{clip(field)} is no {name}; allowed: {numbers}, *, */n, a-b and lists of them")
+    if not _is_cron(text):
+        raise ValueError(f"{clip(text)} is no schedule; allowed: {ALLOWED}")
+    if not _comes(text):
+        raise ValueError(f"{clip(text)} never comes; allowed: a schedule with a day that the calendar has")
     return text
 
 
-def _fits(part: str, low: int, high: int, words: tuple[str, ...]) -> bool:
-    if high in (7, 31) and _SPECIAL.fullmatch(part):
-        return True
-    form = _PART.fullmatch(part)
-    if form is None or (form["step"] is not None and int(form["step"]) == 0):
+def _is_cron(text: str) -> bool:
+    from croniter import CroniterError, croniter
+
+    try:
+        croniter(text)
+    except CroniterError:
         return False
-    ends = [_number(form[end], low, words) for end in ("low", "high") if form[end] is not None]
-    return all(end is not None and low <= end <= high for end in ends)
+    return True
 
 
-def _number(text: str, low: int, words: tuple[str, ...]) -> int | None:
-    if text in words:
-        return words.index(text) + low
-    return int(text) if text.isdigit() and len(text) <= 2 else None
+def _comes(cron: str) -> bool:
+    from croniter import CroniterBadDateError, croniter
+
+    try:
+        croniter(cron, _ANY_START).get_next()
+    except CroniterBadDateError:
+        return False
+    return True
 
 
-def expand_schedule(text: str) -> tuple[frozenset[int], ...] | None:
-    """The minutes, hours, days of the month, months and days of the week (Sunday is 0) of a schedule that fits.
-
-    None for @once and @continuous, which have none, and for special days (L, #), which are no sets of numbers.
-    """
-    fields = _TIMES.get(text, text).lower().split()
-    if len(fields) != len(_FIELDS):
-        return None
-    expanded = []
-    for field, (_, low, high, words) in zip(fields, _FIELDS, strict=True):
-        forms = [_PART.fullmatch(part) for part in field.split(",")]
-        numbers = {number for form in forms if form for number in _expand(form, low, high, words)}
-        if not all(forms) or not numbers:
-            return None
-        expanded.append(frozenset(number % 7 for number in numbers) if high == 7 else frozenset(numbers))
-    return tuple(expanded)
-
-
-def _expand(form: re.Match[str], low: int, high: int, words: tuple[str, ...]) -> list[int]:
-    """All numbers of one part; a range whose end comes first goes round: 22-2 are the hours 22, 23, 0, 1, 2."""
-    high = 6 if high == 7 and form["low"] is None else high
-    first = low if form["low"] is None else _number(form["low"], low, words)
-    last = high if form["high"] is None else _number(form["high"], low, words)
-    if first is None or last is None:
-        return []
-    if form["low"] is not None and form["high"] is None and form["step"] is None:
-        last = first
-    last = last if last >= first else last + high - low + 1
-    size = high - low + 1
-    return [low + (number - low) % size for number in range(first, last + 1, int(form["step"] or 1))]
+def as_cron(schedule: str) -> str | None:
+    """Give the five fields of a schedule; None for @once and @continuous, which have none."""
+    return _CRON.get(schedule, None if schedule.startswith("@") else schedule)

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING
 
-from penstock.declaration.schedules import expand_schedule
+from penstock.declaration.schedules import as_cron
 
-# Two leap years lie in it, so that a schedule for 29 February shows its interval.
-FIRST_DAY, DAYS = date(2024, 1, 1), 5 * 366
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+# Two leap years lie between them, so that a schedule for 29 February shows its interval.
+FIRST_DAY, LAST_DAY = datetime(2024, 1, 1), datetime(2028, 12, 31)  # noqa: DTZ001 - schedules know no zone
 
 
 @cache
 def find_longest_interval(schedule: str | None) -> timedelta | None:
-    """Find the longest time between two runs of a schedule; None if it has no times, or none that are known here."""
-    fields = expand_schedule(schedule) if schedule else None
-    if fields is None:
+    """Find the longest time between two runs of a schedule; None if it has no times, or comes once in five years."""
+    from croniter import croniter
+
+    cron = as_cron(schedule) if schedule else None
+    if cron is None:
         return None
-    minutes, hours, days, months, weekdays = fields
-    matching = [number for number in range(DAYS) if _matches(FIRST_DAY + number * DAY, days, months, weekdays)]
-    if len(matching) < 2:
+    minutes, hours = croniter.expand(cron)[0][:2]
+    starts = [hour * 60 + minute for hour in _numbers(hours, 24) for minute in _numbers(minutes, 60)]
+    days = _list_days(" ".join(["0 0", *cron.split()[2:]]))
+    if len(days) < 2:
         return None
-    times = sorted(hour * 60 + minute for hour in hours for minute in minutes)
-    overnight = max(later - earlier for earlier, later in pairwise(matching)) * 24 * 60 + times[0] - times[-1]
-    return max([overnight, *(later - earlier for earlier, later in pairwise(times))]) * MINUTE
+    overnight = max(later - earlier for earlier, later in pairwise(days)) + (min(starts) - max(starts)) * MINUTE
+    return max([overnight, *((later - earlier) * MINUTE for earlier, later in pairwise(sorted(starts)))])
 
 
-def _matches(day: date, days: frozenset[int], months: frozenset[int], weekdays: frozenset[int]) -> bool:
-    """If a schedule names days of the month and days of the week, cron runs on both."""
-    in_month, in_week = day.day in days, day.isoweekday() % 7 in weekdays
-    both_named = len(days) < 31 and len(weekdays) < 7
-    return day.month in months and (in_month or in_week if both_named else in_month and in_week)
+def _list_days(cron: str) -> list[datetime]:
+    """List the days of a schedule, given at midnight: a schedule for each minute has too many runs to list."""
+    from croniter import CroniterBadDateError, croniter
+
+    try:
+        runs = croniter(cron, FIRST_DAY - MINUTE).all_next(datetime)
+        return list(takewhile(lambda day: day <= LAST_DAY, runs))
+    except CroniterBadDateError:
+        return []
+
+
+def _numbers(field: list[int | str], size: int) -> Iterable[int]:
+    return range(size) if field == ["*"] else map(int, field)
 
 
 def write_duration(duration: timedelta) -> str:

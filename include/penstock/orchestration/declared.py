@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError
 from penstock.pipeline import Pipeline, read_each
 from penstock.pipeline import read_named as read_declared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # In a checkout the declarations lie beside the package.
 BESIDE = Path(__file__).parents[2] / "pipelines"
@@ -23,9 +27,10 @@ def read_named(name: str) -> Pipeline:
     return read_declared(_find_folder(), name)
 
 
-def refuse_broken() -> None:
-    """Raise the mistakes of all broken declarations, each with its file and line."""
+def refuse_broken(dags: Mapping[str, Exception]) -> None:
+    """Raise the mistakes of all broken declarations, with file and line, and why DAGs of others cannot be made."""
     broken = [read.what for read in _read().values() if isinstance(read, DeclarationError)]
+    broken += [f"{name}: its DAG cannot be made: {type(error).__name__}: {error}" for name, error in dags.items()]
     if broken:
         raise DeclarationError("\n" + "\n".join(broken))
 

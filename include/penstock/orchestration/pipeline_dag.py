@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from airflow import settings
+from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
 from airflow.sdk import DAG, Asset
+from airflow.serialization.serialized_objects import DagSerialization
 
 from penstock.orchestration import steps
 from penstock.orchestration.explaining import explain
@@ -15,13 +19,44 @@ from penstock.orchestration.notifying import PenstockNotifier, tell_retry
 from penstock.orchestration.stage_operator import StageOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.pipeline import Pipeline
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=15)
+# Airflow refuses a DAG with a longer one.
+LONGEST_TAG = 100
+
+
+def make_each(pipelines: Iterable[Pipeline]) -> tuple[dict[str, DAG], dict[str, Exception]]:
+    """Make the DAG of each pipeline by itself: those that Airflow takes, and why it refuses the others, by name."""
+    made: dict[str, DAG] = {}
+    refused: dict[str, Exception] = {}
+    for pipeline in pipelines:
+        try:
+            dag = make_dag(pipeline)
+            _try(dag)
+        except Exception as error:
+            refused[pipeline.name] = error
+        else:
+            made[pipeline.name] = dag
+    return made, refused
+
+
+def _try(dag: DAG) -> None:
+    """Do what Airflow does with each DAG of a file: there a DAG that fails takes all others of its file with it."""
+    dag.validate()
+    DagSerialization.to_dict(dag)
+    try:
+        settings.dag_policy(dag)
+        for task in dag.tasks:
+            settings.task_policy(task)
+    except AirflowClusterPolicySkipDag:
+        return  # the site leaves it out, and Airflow will too
 
 
 def make_dag(pipeline: Pipeline) -> DAG:
-    """Make the DAG of a pipeline."""
+    """Make the DAG of a pipeline. It is Airflow's only once a DAG file holds it by a name."""
     asset = asset_of(pipeline.name)
     with DAG(
         pipeline.name,
@@ -31,8 +66,9 @@ def make_dag(pipeline: Pipeline) -> DAG:
         # What a missed run would have loaded, the next one loads.
         catchup=False,
         max_active_runs=1,
-        tags=["penstock", pipeline.topic, pipeline.mode, *pipeline.tags],
+        tags=["penstock", shorten_tag(pipeline.topic), pipeline.mode, *pipeline.tags],
         default_args=_for_each_task(pipeline),
+        auto_register=False,
     ) as dag:
         plan = ShortCircuitOperator(task_id="plan", python_callable=partial(steps.plan, pipeline))
         load_id: Any = plan.output
@@ -46,6 +82,14 @@ def make_dag(pipeline: Pipeline) -> DAG:
         )
         plan >> stage >> validate >> publish
     return dag
+
+
+def shorten_tag(text: str) -> str:
+    """Shorten a text to a tag that Airflow takes, and that is another one for another text."""
+    if len(text) <= LONGEST_TAG:
+        return text
+    ending = f"...{sha256(text.encode()).hexdigest()[:12]}"
+    return text[: LONGEST_TAG - len(ending)] + ending
 
 
 def asset_of(pipeline: str) -> Asset:

@@ -147,7 +147,7 @@ def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering
     together: dict[tuple[str | int, str], list[Covering]] = defaultdict(list)
     for row in run(connection, "find_covering_loads", pipeline=pipeline):
         if row["declaration"] not in declared:
-            declaration = Pipeline.model_validate_json(row["declaration"])
+            declaration = Pipeline.read_kept(row["declaration"])
             declared[row["declaration"]] = target_identifier(declaration.target), hash_row(declaration)
         load = Covering(row["load_id"], row["generation_id"], *declared[row["declaration"]])
         together[row["leaf"] or load.load_id, load.row_hash.as_string(None)].append(load)
@@ -175,7 +175,7 @@ def find_lacking(uri: str, pipeline: str) -> list[Fault]:
         rows = run(connection, "find_covering_loads", pipeline=pipeline).fetchall()
         lacking: dict[Target, set[str]] = defaultdict(set)
         for text in {row["declaration"] for row in rows}:
-            declared = Pipeline.model_validate_json(text)
+            declared = Pipeline.read_kept(text)
             lacking[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
     return [
         Fault(

@@ -54,7 +54,7 @@ def count_partitions(ask: Ask, table: sql.Identifier, load_id: int, attempt: int
     """Count an attempt. `ask` runs a statement, wherever the connection comes from."""
     values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
     [planned] = ask(read_statements("quality")["read_declaration"].decode(), values)
-    row_hash = hash_row(Pipeline.model_validate(planned["declaration"]))
+    row_hash = hash_row(Pipeline.read_kept(planned["declaration"]))
     rows = ask(_statement("count_staged", table, row_hash), values)
     return [PartitionCounts(**row, samples=_sample(ask, table, values, row)) for row in rows]
 
