@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypothesis import HealthCheck, settings
+
 if TYPE_CHECKING:
     import pytest
 
@@ -19,6 +21,9 @@ SERVICES = {"postgres", "kafka", "cluster", "airflow", "spark"}
 def pytest_configure() -> None:
     # SIGTERM, too, must lead through the fixtures' ends: else it would leave servers behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # An example that takes 45 ms on a quiet machine took more than Hypothesis's 200 ms on a busy one.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
