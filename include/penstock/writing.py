@@ -211,16 +211,20 @@ def _vanished(assignment: Assignment, chunk: Chunk) -> Written:
 
 
 def _explain(error: AdbcError, assignment: Assignment, chunk: Chunk) -> StageError:
+    return StageError(
+        f"PostgreSQL ended the COPY of task {chunk.task}: {quote_server(error, assignment)}.",
+        pipeline=assignment.pipeline,
+        load=assignment.load_id,
+        ranges=[chunk.range],
+        next_step="check that PostgreSQL runs, then try the stage step again.",
+    )
+
+
+def quote_server(error: AdbcError, assignment: Assignment) -> str:
     """The server's sentence, without the context lines that may show values, and without the password."""
     lines = str(error).strip().splitlines() or ["no reason given"]
     told = next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0])
     password = conninfo_to_dict(assignment.db).get("password")
     if password:
         told = told.replace(str(password), "***")
-    return StageError(
-        f"PostgreSQL ended the COPY of task {chunk.task}: {told} (SQLSTATE {error.sqlstate or 'none'}).",
-        pipeline=assignment.pipeline,
-        load=assignment.load_id,
-        ranges=[chunk.range],
-        next_step="check that PostgreSQL runs, then try the stage step again.",
-    )
+    return f"{told} (SQLSTATE {error.sqlstate or 'none'})"

@@ -69,8 +69,9 @@ def test_what_was_loaded_is_proven_by_the_other_reader_whatever_became_of_it_sin
     assert verified.faults == ()
     assert verified.rows == len(loader.rows())
     assert verified.chunks == verified.chunks_held == verified.chunks_reread > 4
-    assert loader.query("select actor, share, rows, faults from penstock.verifications") == [
-        ("tester", 1.0, verified.rows, 0)
+    assert verified.rows_compared == verified.rows, "of what was replaced, only what its load still covers"
+    assert loader.query("select actor, share, rows, faults, rows_compared from penstock.verifications") == [
+        ("tester", 1.0, verified.rows, 0, verified.rows)
     ]
     assert loader.query("select count(*) from penstock.reread") == [(0,)]
     assert verified.holes == {"aborted": 10, "marker": 1}
@@ -357,6 +358,101 @@ def test_what_spark_loaded_the_native_reader_reads_again(start: Start) -> None:
     assert [fault.kind for fault in verified.faults] == ["log_changed"]
 
 
+# Rows and both fingerprints as a load leaves them whose COPY has stored the text wrongly.
+MOJIBAKE = (
+    "update analytics.orders set note = convert_from(convert_to(note, 'UTF8'), 'LATIN1') where note ~ '[^\\x01-\\x7f]'"
+)
+
+
+def fit_ledger(loader: Loader) -> None:
+    """Let the ledger say of each range what the target holds, as if it had been staged so."""
+    hashed = hash_row(loader.pipeline).as_string(None)
+    tamper(
+        loader,
+        f"update penstock.coverage c set row_hash = (select coalesce(sum({hashed}), 0) from analytics.orders t"
+        " where t._load_id = c.load_id and t._partition = c.partition and c.offsets @> t._offset)",
+    )
+
+
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_text_that_a_copy_stored_in_another_encoding_is_found_down_to_its_offset(start: Start, reader: str) -> None:
+    account, loader = start(2, reader=reader)
+    account.send_orders(30, partition=0)
+    account.send([b'{"id": 1, "note": "Z\xc3\xbcrich"}', b"no JSON", b'{"id": 2, "note": "plain"}'], partition=1)
+    loader.load()
+    tamper(loader, MOJIBAKE)
+    fit_ledger(loader)
+    assert loader.query("select note from analytics.orders where _partition = 1 and _offset = 0") == [("ZÃ¼rich",)]
+    assert loader.verify(share=0).faults == (), "neither fingerprint shows it"
+
+    verified = loader.verify()
+
+    assert tell(verified.faults) == [("rows_changed", 1, 0, 1)]
+    assert "The records are those that were loaded" in verified.faults[0].told
+    assert verified.rows_compared == 32
+    assert not any("who changed them" in step for step in verified.next_steps)
+    loader.backfill(ByOffsets((Span(1, 0, 1),)), replace=True)
+    assert loader.verify().faults == (), "a replay loads it again, from then on rightly"
+
+
+def test_a_row_that_verification_has_located_by_its_fingerprint_is_told_once(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(50)
+    loader.load()
+    tamper(loader, "update analytics.orders set note = 'x' where _offset = 7")
+    (fault,) = loader.verify().faults
+    assert (fault.kind, fault.told) == ("rows_changed", "the row is changed, compared with the log.")
+
+
+def test_records_that_other_rules_decode_otherwise_are_found_each_with_what_became_of_it(start: Start) -> None:
+    account, loader = start()
+    account.send([order(1), b"no JSON", order(3)])
+    load = loader.load()
+    # As if the load had taken the record at 0 for poison, and the one at 1 for a row.
+    tamper(loader, "delete from analytics.orders where _offset = 0")
+    tamper(loader, f"insert into analytics.orders values (9, 'x', {load}, 0, 1, now())")
+    tamper(loader, 'update penstock.quarantine set "offset" = 0')
+    fit_ledger(loader)
+    assert loader.verify(share=0).faults == ()
+
+    told = {(fault.kind, fault.range.from_offset) for fault in loader.verify().faults if fault.range}
+
+    assert told == {("rows_missing", 0), ("rows_too_many", 1), ("quarantine", 0), ("quarantine", 1)}
+
+
+def test_a_record_whose_row_the_server_had_refused_is_not_asked_for_again(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(20)
+    loader.load()
+    tamper(loader, "delete from analytics.orders where _offset = 4")
+    tamper(
+        loader,
+        'insert into penstock.quarantine (load_id, attempt, partition, "offset", reason, detail)'
+        " select load_id, attempt, 0, 4, 'refused_by_database', 'too big' from penstock.load",
+    )
+    for statement in ("penstock.coverage", "penstock.load", "penstock.load_range", "penstock.stage_task"):
+        tamper(loader, f"update {statement} set rows = rows - 1, quarantined = quarantined + 1")
+    fit_ledger(loader)
+    verified = loader.verify()
+    assert (verified.faults, verified.rows_compared) == ((), 19)
+    tamper(loader, "update analytics.orders set note = 'x' where _offset = 7")
+    assert tell(loader.verify().faults) == [("rows_changed", 0, 7, 8)]
+
+
+def test_loads_with_other_columns_are_compared_each_by_its_own_declaration(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(30)
+    loader.load()
+    loader.pipeline = declare(account.topic, columns={**COLUMNS, "more": {"type": "jsonb", "path": "$.more"}})
+    account.send([b'{"id": 1, "more": {"a": "\xc3\xbc"}}'] * 20)
+    loader.load()
+    verified = loader.verify()
+    assert (verified.faults, verified.rows_compared) == ((), 50)
+    tamper(loader, "update analytics.orders set more = '{}' where _offset = 40")
+    fit_ledger(loader)
+    assert tell(loader.verify().faults)[-1] == ("rows_changed", 0, 40, 41)
+
+
 def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
     account, loader = start()
     account.send_orders(30)
@@ -435,7 +531,7 @@ def test_every_type_of_column_has_a_hash_that_tells_values_null_and_neighbours_a
     pipeline = declare("topic", columns={name: {"type": type_, "path": f"$.{name}"} for name, type_ in types.items()})
     with connect(db) as connection:
         described = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-        connection.execute(f"create table t (_offset bigint, _timestamp timestamptz, {described})".encode())
+        connection.execute(f"create temporary table t (_offset bigint, _timestamp timestamptz, {described})".encode())
         hashed = sql.SQL("select {} from t").format(hash_row(pipeline))
 
         def fingerprint(**changed: str | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.proof.faults import Fault
+from penstock.proof.looking import ANOTHER_VALUE
 from penstock.proof.verifying import OTHER_TOPIC, Verified
 from penstock.ranges import Range
 
@@ -16,11 +17,16 @@ PLACE = Range(0, 17, 18)
     [
         (Fault("rows_changed", "…", PLACE, 1, 2), "penstock backfill orders", "earlier"),
         (Fault("rows_changed", "…", PLACE, 1, 1), "restore rows from a backup", "penstock backfill"),
+        (
+            Fault("rows_changed", f"… {ANOTHER_VALUE}", PLACE, 1, 2),
+            "compare the rows with their records",
+            "find out who",
+        ),
         (Fault("rows_outside", "…", PLACE, 1, 2), "deleted by hand", "penstock backfill"),
         (Fault("log_changed", OTHER_TOPIC), "penstock adopt orders", "penstock backfill"),
     ],
 )
 def test_the_next_steps_are_those_that_can_mend_the_fault(fault: Fault, told: str, untold: str) -> None:
-    steps = " ".join(Verified(1, "orders", 1, 1, 1, 1, 1, {}, (fault,), generation=2).next_steps)
+    steps = " ".join(Verified(1, "orders", 1, 1, 1, 1, 1, 1, {}, (fault,), generation=2).next_steps)
     assert told in steps
     assert untold not in steps

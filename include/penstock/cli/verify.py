@@ -66,6 +66,7 @@ def describe_verified(verified: "Verified") -> dict[str, Any]:
         "chunks": verified.chunks,
         "chunks_held": verified.chunks_held,
         "chunks_reread": verified.chunks_reread,
+        "rows_compared": verified.rows_compared,
         "holes": dict(verified.holes),
         "faults": [_describe_fault(fault) for fault in verified.faults],
     }

@@ -17,6 +17,7 @@ from penstock import ledger
 from penstock.ledger import open_ledger
 from penstock.pipeline import Pipeline
 from penstock.proof.adding_up import run
+from penstock.proof.again import RowSum
 from penstock.proof.faults import Fault
 from penstock.proof.rows import hash_row
 from penstock.ranges import Range
@@ -167,6 +168,20 @@ def _count(connection: Connection, loads: Sequence[Covering]) -> list[Counted]:
 def _make_counted(generations: dict[int, int], row: Sequence[Any]) -> Counted:
     load_id, partition, start, until, *counts = row
     return Counted(load_id, generations[load_id], Range(partition, start, until), *counts)
+
+
+def read_held(connection: Connection, verification_id: int) -> dict[tuple[int, int], RowSum]:
+    """The fingerprints of the rows that the target holds of chunks that are read again, by load and task."""
+    held: dict[tuple[int, int], RowSum] = {}
+    for declared in run(connection, "find_asked_declarations", verification_id=verification_id).fetchall():
+        declaration = Pipeline.model_validate_json(declared["declaration"])
+        statement = sql.SQL(read_statements("proof")["sum_covered"].decode()).format(
+            target=target_identifier(declaration.target), row_hash=hash_row(declaration)
+        )
+        values = {"verification_id": verification_id, "loads": declared["loads"]}
+        for load_id, task, rows, row_hash in connection.execute(statement, values):
+            held[load_id, task] = RowSum(rows, int(row_hash))
+    return held
 
 
 def find_lacking(uri: str, pipeline: str) -> list[Fault]:

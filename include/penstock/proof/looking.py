@@ -28,6 +28,10 @@ NOT_ITS_FINGERPRINT = (
     "the rows are those that the log gives, and the ledger has another fingerprint of them: rows of the load had been "
     "changed when others of it were replaced, or the ledger was changed. Replacing the range takes it anew."
 )
+ANOTHER_VALUE = (
+    "The records are those that were loaded: the rows were stored wrongly then, or by other rules than those of this "
+    "version, or were changed since."
+)
 KINDS: dict[str, FaultKind] = {"changed": "rows_changed", "missing": "rows_missing", "too many": "rows_too_many"}
 
 
@@ -52,7 +56,7 @@ def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[
     Of a compacted log with fewer records only those it has can be judged; what the rows have told is not told again.
     """
     load = _read(looking, chunk.load)
-    differences, count = _compare_with_log(looking, load, _read_covered(looking, load, chunk.range))
+    differences, count = _compare_covered(looking, load, chunk.range)
     told = f"the log gives {found.records} records, not the {chunk.records} that were loaded, or others."
     if not differences:
         told += " The native reader, asked again, gives what the table holds: the two readers do not agree."
@@ -61,6 +65,21 @@ def judge_chunk(looking: Looking, chunk: Staged, found: LogFingerprint) -> list[
     if looking.compacted and found.records < chunk.records:
         return [each for each in located if each not in looking.faults]
     return [fault, *located]
+
+
+def judge_rows(looking: Looking, chunk: Staged) -> list[Fault]:
+    """A chunk whose records, decoded again, do not give the rows that the target holds: which of them.
+
+    Offsets that the rows' own fingerprint has shown already are left out.
+    """
+    load = _read(looking, chunk.load)
+    differences, count = _compare_covered(looking, load, chunk.range)
+    known = {(fault.load, fault.range) for fault in looking.faults}
+    fault = Fault("rows_changed", "", chunk.range, chunk.load, looking.generation)
+    located = [
+        replace(each, told=f"{each.told} {ANOTHER_VALUE}") for each in _tell_differences(fault, differences, count)
+    ]
+    return [each for each in located if (each.load, each.range) not in known]
 
 
 def locate_faults(looking: Looking, faults: Sequence[Fault]) -> list[Fault]:
@@ -85,6 +104,15 @@ def locate_faults(looking: Looking, faults: Sequence[Fault]) -> list[Fault]:
     if proven and not located and not left:
         return [replace(fault, kind="ledger", told=NOT_ITS_FINGERPRINT) for fault in proven]
     return [*dict.fromkeys(located), *left]
+
+
+def _compare_covered(looking: Looking, load: Load, range_: Range) -> tuple[list[Difference], int]:
+    """Where a range differs from the log in what its load covers, which no replay or rollback changes meanwhile."""
+    while True:
+        covered = _read_covered(looking, load, range_)
+        found = _compare_with_log(looking, load, covered)
+        if _read_covered(looking, load, range_) == covered:
+            return found
 
 
 def _compare_with_log(looking: Looking, load: Load, ranges: Sequence[Range]) -> tuple[list[Difference], int]:

@@ -13,14 +13,14 @@ from penstock.holes.finding import find_generation
 from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger
 from penstock.proof.adding_up import find_ledger_faults, run, run_for_row
+from penstock.proof.again import RowSum
 from penstock.proof.chunks import choose_share, find_cut, find_held, make_staged
-from penstock.proof.counting import count_loads, find_lacking, find_orphans
+from penstock.proof.counting import count_loads, find_lacking, find_orphans, read_held
 from penstock.proof.faults import Fault
-from penstock.proof.looking import Looking, judge_chunk, locate_faults
+from penstock.proof.looking import ANOTHER_VALUE, Looking, judge_chunk, judge_rows, locate_faults
 from penstock.proof.records import LogFingerprint
-from penstock.proof.rereading import keep_reread, read_natively
+from penstock.proof.rereading import reread_natively
 from penstock.ranges import Range
-from penstock.reading.contract import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +48,7 @@ class Verified:
     chunks: int  # staged ones that are published
     chunks_held: int  # of them, those that the log still holds and that have a fingerprint
     chunks_reread: int
+    rows_compared: int  # with their records, in the chunks that were read again
     holes: Mapping[str, int]  # by kind
     faults: tuple[Fault, ...]
     generation: int  # of the topic that is loaded now
@@ -55,7 +56,13 @@ class Verified:
     @property
     def next_steps(self) -> list[str]:
         """What a person can do about the faults; nothing if there are none."""
-        steps = ["find out who changed them."] if self.faults else []
+        stored = [fault for fault in self.faults if fault.told.endswith(ANOTHER_VALUE)]
+        steps = ["find out who changed them."] if len(stored) < len(self.faults) else []
+        if stored:
+            steps.append(
+                "compare the rows with their records; a range that is loaded again gets the values that this version "
+                "decodes."
+            )
         now = [fault for fault in self.faults if fault.range and fault.generation == self.generation]
         if any(fault.kind not in ("rows_outside", "hole") for fault in now):
             steps.append(
@@ -79,9 +86,19 @@ class Verified:
         holes = ", ".join(f"{count} {kind}" for kind, count in self.holes.items())
         return (
             f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted; of {self.chunks} chunks the "
-            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again. "
+            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again, and "
+            f"{self.rows_compared} rows were compared with their records. "
             f"Holes: {holes or 'none'}."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A chunk that was read again: its log, the rows that its records give, and those that the target holds of it."""
+
+    log: LogFingerprint
+    rows: RowSum
+    held: RowSum | None  # None if they are not compared
 
 
 def verify_pipeline(
@@ -100,7 +117,7 @@ def verify_pipeline(
     looking.faults += lacking
     if not lacking:
         _look_at_rows(looking)
-    _look_at_log(looking, share, read_with_spark)
+    _look_at_log(looking, share, read_with_spark, compare=not lacking)
     if not lacking:
         _look_at_holes(looking)
     return _end(looking)
@@ -138,7 +155,7 @@ def _name_place(fault: Fault) -> tuple[int, int]:
     return fault.load or 0, fault.range.partition if fault.range else -1
 
 
-def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark) -> None:
+def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark, *, compare: bool) -> None:
     with open_ledger(looking.settings.db) as connection:
         chunks = [make_staged(row) for row in run(connection, "find_chunks", pipeline=looking.pipeline.name)]
     partitions = looking.log.partitions if looking.same_topic else {}
@@ -148,9 +165,13 @@ def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark)
         looking.faults += [Fault("log_changed", cut, range_) for range_ in find_cut(chunks, partitions)]
     chosen = choose_share(held, share, looking.verification_id)
     looking.counts.update(chunks=len(chunks), chunks_held=len(held), chunks_reread=len(chosen))
-    for chunk, found in zip(chosen, _read_again(looking, chosen, read_with_spark), strict=True):
-        if (found.records, found.hash) != (chunk.records, chunk.log_hash):
-            looking.faults += judge_chunk(looking, chunk, found)
+    for chunk, seen in zip(chosen, _read_again(looking, chosen, read_with_spark, compare=compare), strict=True):
+        if (seen.log.records, seen.log.hash) != (chunk.records, chunk.log_hash):
+            looking.faults += judge_chunk(looking, chunk, seen.log)
+        elif seen.held is not None:
+            looking.counts["rows_compared"] += seen.rows.rows
+            if seen.rows != seen.held:
+                looking.faults += judge_rows(looking, chunk)
 
 
 def _look_at_holes(looking: Looking) -> None:
@@ -169,28 +190,42 @@ def _look_at_holes(looking: Looking) -> None:
     ]
 
 
-def _read_again(looking: Looking, chosen: Sequence[Staged], read_with_spark: ReadWithSpark) -> list[LogFingerprint]:
+def _read_again(
+    looking: Looking, chosen: Sequence[Staged], read_with_spark: ReadWithSpark, *, compare: bool
+) -> list[Reread]:
     """Read chunks, each by the reader that did not load it."""
     db, verification_id = looking.settings.db, looking.verification_id
     with open_ledger(db) as connection:
-        for chunk in chosen:
-            run(connection, "ask_for_chunk", verification_id=verification_id, load_id=chunk.load,
-                attempt=chunk.attempt, task=chunk.task)  # fmt: skip
-    for isolation in sorted({chunk.isolation for chunk in chosen if chunk.reader == "spark"}):
-        asked = [chunk for chunk in chosen if (chunk.reader, chunk.isolation) == ("spark", isolation)]
-        source = Source(looking.settings.kafka, looking.pipeline.topic, isolation)
-        keep_reread(db, verification_id, asked, read_natively(source, asked))
+        run(
+            connection,
+            "ask_for_chunks",
+            verification_id=verification_id,
+            loads=[chunk.load for chunk in chosen],
+            attempts=[chunk.attempt for chunk in chosen],
+            tasks=[chunk.task for chunk in chosen],
+            compare=compare,
+        )
+    if any(chunk.reader == "spark" for chunk in chosen):
+        reread_natively(looking.settings, verification_id)
     if any(chunk.reader == "native" for chunk in chosen):
         read_with_spark(looking.settings, verification_id)
     with open_ledger(db) as connection:
+        held = read_held(connection, verification_id)
         rows = run(connection, "read_reread", verification_id=verification_id).fetchall()
         run(connection, "forget_reread", verification_id=verification_id)
-    found = {(row["load_id"], row["task"]): LogFingerprint(row["records"], row["log_hash"]) for row in rows}
+    found = {
+        (row["load_id"], row["task"]): Reread(
+            LogFingerprint(row["records"], row["log_hash"]),
+            RowSum(row["rows"], int(row["row_hash"])),
+            held.get((row["load_id"], row["task"])),
+        )
+        for row in rows
+    }
     return [found[chunk.load, chunk.task] for chunk in chosen]
 
 
 def _end(looking: Looking) -> Verified:
-    names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread")
+    names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread", "rows_compared")
     counts = {name: looking.counts[name] for name in names}
     with open_ledger(looking.settings.db) as connection:
         holes: Counter[str] = Counter()

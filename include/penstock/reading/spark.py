@@ -131,18 +131,18 @@ def read_parts(source: Source, chunk: Chunk, parts: Iterator[pa.RecordBatch]) ->
 
 def make_batch(part: pa.RecordBatch) -> Batch:
     """Make a batch of records from a frame's rows."""
-    partition, offsets, moments, kinds, keys, values, headers = part.columns
-    micros = moments.cast("int64").to_pylist()
+    micros = part["timestamp"].cast("int64").to_pylist()
     millis = [
         NO_TIMESTAMP if kind == NO_TIMESTAMP_TYPE or moment is None else moment // 1000
-        for kind, moment in zip(kinds.to_pylist(), micros, strict=True)
+        for kind, moment in zip(part["timestampType"].to_pylist(), micros, strict=True)
     ]
+    headers = part["headers"]
     return Batch(
-        partition=_only(partition),
-        offsets=offsets.to_numpy(),
+        partition=_only(part["partition"]),
+        offsets=part["offset"].to_numpy(),
         timestamps=np.array(millis, np.int64),
-        values=values.to_pylist(),
-        keys=keys.to_pylist(),
+        values=part["value"].to_pylist(),
+        keys=part["key"].to_pylist(),
         headers=lambda index: _headers(headers[index].as_py()),
     )
 

@@ -111,7 +111,7 @@ returning verification_id
 -- What was looked at.
 update penstock.verification
 set ended_at = now(), ranges = %(ranges)s, rows = %(rows)s, chunks = %(chunks)s, chunks_held = %(chunks_held)s,
-    chunks_reread = %(chunks_reread)s
+    chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s
 where verification_id = %(verification_id)s
 
 -- name: record_fault
@@ -133,15 +133,27 @@ where p.name = %(pipeline)s
                 and c.offsets && int8range(t.from_offset, t.until_offset))
 order by t.partition, t.from_offset, t.load_id
 
--- name: ask_for_chunk
--- A chunk to read again.
-insert into penstock.reread (verification_id, load_id, attempt, task)
-values (%(verification_id)s, %(load_id)s, %(attempt)s, %(task)s)
+-- name: ask_for_chunks
+-- Chunks to read again, and which offsets of them the load still covers, if their rows are to be compared.
+insert into penstock.reread (verification_id, load_id, attempt, task, covered)
+select %(verification_id)s, t.load_id, t.attempt, t.task,
+       case when %(compare)s then (
+           select coalesce(range_agg(c.offsets * int8range(t.from_offset, t.until_offset)), '{}')
+           from penstock.coverage c
+           where c.load_id = t.load_id and c.partition = t.partition
+             and c.offsets && int8range(t.from_offset, t.until_offset)) end
+from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as asked (load_id, attempt, task)
+join penstock.stage_task t using (load_id, attempt, task)
 
 -- name: find_asked
--- The chunks that a verification wants read again.
+-- The chunks that a verification wants read again. Of those whose rows are compared: the covered offsets, and which of
+-- them a server has refused as rows, so that they are not asked for once more.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
-       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic
+       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic,
+       (select jsonb_agg(jsonb_build_array(lower(o), upper(o))) from unnest(r.covered) o) as covered,
+       (select array_agg(q."offset") from penstock.quarantine q
+        where q.load_id = t.load_id and q.attempt = t.attempt and q.partition = t.partition
+          and q."offset" >= t.from_offset and q."offset" < t.until_offset and q.reason = 'refused_by_database') as refused
 from penstock.reread r
 join penstock.stage_task t using (load_id, attempt, task)
 join penstock.load l on l.load_id = t.load_id
@@ -149,22 +161,46 @@ join penstock.pipeline p using (pipeline_id)
 where r.verification_id = %(verification_id)s
 order by t.partition, t.from_offset, t.load_id
 
+-- name: find_asked_declarations
+-- The declarations of the chunks whose rows are compared, each with its loads.
+select l.declaration::text as declaration, array_agg(distinct l.load_id) as loads
+from penstock.reread r join penstock.load l using (load_id)
+where r.verification_id = %(verification_id)s and r.covered is not null
+group by 1
+
 -- name: keep_reread
 -- What another reader found in a chunk.
-update penstock.reread set records = %(records)s, log_hash = %(log_hash)s
+update penstock.reread set records = %(records)s, log_hash = %(log_hash)s, rows = %(rows)s, row_hash = %(row_hash)s
 where verification_id = %(verification_id)s and load_id = %(load_id)s and task = %(task)s
 
 -- name: read_reread
 -- What was found in the chunks that were asked for.
-select load_id, task, records, log_hash from penstock.reread where verification_id = %(verification_id)s
+select load_id, task, records, log_hash, rows, row_hash from penstock.reread where verification_id = %(verification_id)s
+
+-- name: sum_covered
+-- What the target holds of the chunks whose rows are compared; of loads that are hashed alike.
+select r.load_id, r.task, sum(held.rows)::bigint as rows, sum(held.row_hash) as row_hash
+from penstock.reread r
+join penstock.stage_task s using (load_id, attempt, task)
+cross join unnest(r.covered) as covered (offsets)
+cross join lateral (
+    select count(*) as rows, coalesce(sum({row_hash}), 0) as row_hash from {target} held_row
+    where held_row._load_id = r.load_id and held_row._partition = s.partition
+      and held_row._offset >= lower(covered.offsets) and held_row._offset < upper(covered.offsets)) held
+where r.verification_id = %(verification_id)s and r.load_id = any (%(loads)s)
+group by 1, 2
 
 -- name: forget_reread
 -- The verification is over.
 delete from penstock.reread where verification_id = %(verification_id)s
 
 -- name: create_again
--- A table for the rows of a range that is read once more; it ends with its session.
-create temporary table again (like {target})
+-- A table for rows that are decoded again; each transaction leaves it empty, and it ends with its session.
+create temporary table again on commit delete rows as table {target} with no data
+
+-- name: hash_again
+-- The fingerprint of the rows that were decoded again.
+select count(*), coalesce(sum({row_hash}), 0)::text from pg_temp.again
 
 -- name: compare_again
 -- The offsets of a range at which the table and what was read again are not the same; rows too many only if wanted, for
@@ -179,8 +215,9 @@ from (select coalesce(t._offset, a._offset) as "offset",
 order by 1 limit 20
 
 -- name: read_quarantined_offsets
--- The offsets of a range that a load put into the quarantine.
-select "offset" from penstock.quarantine q join penstock.load l using (load_id, attempt)
+-- The offsets of a range that a load put into the quarantine, and whether a server had refused their rows.
+select "offset", reason = 'refused_by_database' as refused
+from penstock.quarantine q join penstock.load l using (load_id, attempt)
 where q.load_id = %(load_id)s and q.partition = %(partition)s
   and "offset" >= %(from_offset)s and "offset" < %(until_offset)s
 
