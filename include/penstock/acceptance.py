@@ -14,6 +14,7 @@ from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, 
 from penstock.losses import Loss, date_losses, record_losses
 from penstock.plan import find_faults
 from penstock.planning import read_positions, supersede_load
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ def accept_loss_in(
     record_losses(connection, pipeline_id, generation["generation_id"], losses, who, why)
     record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
     end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
-    told = "; ".join(map(str, losses))
+    told = name_ranges(losses)
     return Accepted(tuple(losses), f"{pipeline.name}: recorded as lost: {told}. The next run goes on from there.")
 
 
@@ -83,7 +84,7 @@ def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[
     cut = [fault for fault in faults if fault.kind != "log_start_passed"]
     if cut:
         raise WrongUseError(
-            f"the log was cut, which is more than a loss: {'; '.join(map(str, cut))}. Nothing is changed.",
+            f"the log was cut, which is more than a loss: {name_ranges(cut)}. Nothing is changed.",
             pipeline=pipeline.name,
             ranges=[fault.lost for fault in cut if len(fault.lost)],
             next_step=ways_on("log_cut", pipeline.name),

@@ -26,6 +26,7 @@ import psycopg
 from penstock.errors import PenstockError, WrongUseError
 from penstock.holds import query
 from penstock.ledger import Connection, connect
+from penstock.ranges import name_ranges
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def render_title(alert: Alert) -> str:
 
 def render_body(alert: Alert) -> str:
     """Say what a person needs to act, in plain text."""
-    ranges = "; ".join(map(str, alert.ranges)) or ("" if alert.hold is not None else "none planned")
+    ranges = name_ranges(alert.ranges) or ("" if alert.hold is not None else "none planned")
     told = {
         "Pipeline": alert.pipeline,
         "Load": "none" if alert.load is None else str(alert.load),

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from penstock.errors import FencedError
 from penstock.proof.rows import hash_row
-from penstock.ranges import Range
+from penstock.ranges import Range, name_ranges
 from penstock.statements import Room, read_statements
 from penstock.target import target_identifier
 
@@ -25,14 +25,14 @@ def cover_ranges(connection: Connection, load: Load) -> None:
     """Cover the ranges of a load; offsets that any load covers already refuse it."""
     try:
         run(connection, "cover_ranges", load_id=load.load_id)
-    except psycopg.errors.ExclusionViolation as error:
+    except psycopg.errors.ExclusionViolation as error:  # its detail names offsets, and no value of a row
         raise FencedError(
             f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
             next_step="look at penstock.covered for the load that holds them.",
-        ) from None
+        ) from error
 
 
 def set_aside(connection: Connection, load: Load) -> list[Range]:
@@ -45,12 +45,13 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     """Cover again what was set aside, unless another load has brought some of it meanwhile."""
     brought = run(connection, "find_brought_again", load_id=load.load_id).fetchall()
     if brought:
-        named = (
+        named = [
             f"{Range(row['partition'], row['from_offset'], row['until_offset'])} by load {row['load_id']}"
             for row in brought
-        )
+        ]
         raise FencedError(
-            f"some of its offsets have been loaded again meanwhile: {', '.join(named)}. It stays out as a whole.",
+            f"some of its offsets have been loaded again meanwhile: {name_ranges(named, between=', ')}. It stays out "
+            "as a whole.",
             pipeline=load.pipeline,
             load=load.load_id,
             next_step=f"`penstock backfill {load.pipeline} --gaps` loads the rest; or roll those loads back first.",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import psycopg
-
-from penstock.carrying import first_words, tell_error
-from penstock.errors import PenstockError, StageError
+from penstock.carrying import tell_error
+from penstock.errors import PenstockError
+from penstock.ledger import concerning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,14 +16,12 @@ if TYPE_CHECKING:
 
 
 def drive(name: str, job: Callable[[Callable[[], SparkContext]], None], *, load: int | None = None) -> int:
-    """Run a job, which opens its context when it needs one; the exit code and the last line say how it ended."""
+    """Run a job, which opens its context when it needs one; the exit code and the last lines say how it ended."""
     try:
-        _run(name, job)
+        with concerning(load=load):
+            _run(name, job)
     except PenstockError as error:
         return _tell(error)
-    except psycopg.Error as error:
-        words = f"the database broke off: {first_words(str(error))}"
-        return _tell(StageError(words, load=load, next_step="check PostgreSQL, then try the step again."))
     return 0
 
 

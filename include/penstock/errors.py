@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from penstock.ranges import name_ranges
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from penstock.ranges import Range
 
@@ -21,6 +24,8 @@ class PenstockError(Exception):
 
     exit_code: ClassVar[int] = 1
     may_retry: ClassVar[bool] = True
+    # The next step of an error that is raised without one.
+    advice: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -35,7 +40,7 @@ class PenstockError(Exception):
         self.pipeline = pipeline
         self.load = load
         self.ranges = tuple(ranges)
-        self.next_step = next_step
+        self.next_step = next_step or self.advice
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -44,12 +49,21 @@ class PenstockError(Exception):
             for part in (
                 self.pipeline or "",
                 f"load {self.load}" if self.load is not None else "",
-                ", ".join(str(range_) for range_ in self.ranges),
+                name_ranges(self.ranges, between=", "),
             )
             if part
         )
         told = f"{where}: {self.what}" if where else self.what
         return f"{told} Next: {self.next_step}" if self.next_step else told
+
+    def fill(self, pipeline: str | None, load: int | None = None, ranges: Sequence[Range] = ()) -> Self:
+        """Name the pipeline, the load and its ranges where the error does not name them itself."""
+        self.pipeline = self.pipeline or pipeline
+        if self.load is None:
+            self.load = load
+        if self.load == load and not self.ranges:
+            self.ranges = tuple(ranges)
+        return self
 
 
 class WrongUseError(PenstockError):
@@ -102,6 +116,7 @@ class FencedError(PenstockError):
 
     exit_code = 6
     may_retry = False
+    advice = "`penstock status` shows which load is current."
 
 
 class ProofError(PenstockError):

@@ -9,6 +9,7 @@ from penstock.holds import ways_on
 from penstock.kafka import TopicLog, read_log
 from penstock.ledger import run
 from penstock.plan import Fault, find_faults, find_suspects
+from penstock.ranges import name_ranges
 from penstock.truncation import find_cuts
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def find_rewritten(
 def describe_faults(pipeline: Pipeline, faults: Sequence[Fault], losses: Sequence[Loss] = ()) -> LogLostError:
     """Say exactly what is wrong with the log, partition by partition. What is known of losses is told with them."""
     dated: dict[int, Loss] = {loss.range.partition: loss for loss in losses}
-    told = "; ".join(str(dated.get(fault.partition, fault)) for fault in faults)
+    told = name_ranges([dated.get(fault.partition, fault) for fault in faults])
     kind = LogLostError if all(fault.kind == "log_start_passed" for fault in faults) else LogCutError
     return kind(
         f"the log and the positions do not fit: {told}. Nothing is loaded.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from penstock.holds import ways_on
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +114,7 @@ def _judge_found(name: str, found: Found) -> Health:
 
 
 def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:
-    cause = "; ".join(map(str, faults)) + _since(hold)
+    cause = name_ranges(faults) + _since(hold)
     if any(fault.kind != "log_start_passed" for fault in faults):
         return Health("log_lost", cause, ways_on("log_cut", name))
     if on_loss == "record":
@@ -149,8 +150,10 @@ def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: 
 def _judge_past(name: str, missing: Missing) -> Health:
     """Everything up to the end is loaded; below, somebody may have left gaps on purpose."""
     if missing.backfills:
-        named = ", ".join(map(str, missing.backfills))
-        resumed = ", ".join(f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills)
+        named = name_ranges(missing.backfills, between=", ")
+        resumed = name_ranges(
+            [f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills], between=", "
+        )
         return Health("behind", f"backfill {named} has not ended", f"wait if it runs; else {resumed}")
     if missing.gaps or missing.lost:
         parts = [(missing.gaps, "are gaps"), (missing.lost, "are lost (penstock.losses)")]

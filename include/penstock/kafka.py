@@ -87,9 +87,9 @@ class Client(AdminClient):  # type: ignore[misc]
             return future.result(timeout=ANSWER_SECONDS + 5)
         except KafkaException as error:
             kind = PassingError if error.args[0].code() in PASSING else KafkaError
-            raise _unanswered(asked, error.args[0].str() + self._tell_heard(), kind) from None
-        except TimeoutError:
-            raise _unanswered(asked, f"no answer within {ANSWER_SECONDS + 5} s{self._tell_heard()}") from None
+            raise _unanswered(asked, error.args[0].str() + self._tell_heard(), kind) from error
+        except TimeoutError as error:
+            raise _unanswered(asked, f"no answer within {ANSWER_SECONDS + 5} s{self._tell_heard()}") from error
 
     def _tell_heard(self) -> str:
         """What it has heard last; that all brokers are down only says how often."""
@@ -161,7 +161,7 @@ def connect(settings: Mapping[str, str]) -> Client:
         raise KafkaError(
             f"the Kafka settings are refused by the client: {error.args[0].str()}.",
             next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
-        ) from None
+        ) from error
 
 
 def _read_cluster_id(admin: Client) -> str:

@@ -6,6 +6,7 @@ one UPDATE that names the state it leaves, and its row count is checked.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +23,7 @@ from penstock.settings import read_db
 from penstock.statements import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _room = Room("ledger")
 run, run_for_row = _room.run, _room.run_for_row
@@ -32,6 +33,8 @@ Kind = Literal["live", "backfill", "replay"]
 # A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
 # cannot go on when it wakes, and whoever waits for the lock waits longer than that.
 LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
+# Classes of SQLSTATE: data exceptions, violated constraints, and what a trigger raises.
+ABOUT_VALUES = ("22", "23", "P0")
 OPEN_STATES = ("planned", "staging", "staged", "validated", "held")
 
 
@@ -105,12 +108,12 @@ def connect(uri: str) -> Connection:
         raise PenstockError(
             f"the database of the ledger cannot be reached: {str(error).splitlines()[0]}",
             next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
-        ) from None
+        ) from None  # libpq may quote the URI, which holds the password
 
 
 def explain(error: psycopg.Error) -> PenstockError:
     """Say in Penstock's words what PostgreSQL refused."""
-    told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    told = _first_line(error)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
         return PenstockError(
             f"the connection to PostgreSQL broke: {told}. It ends sessions that stand still inside a transaction, too.",
@@ -124,6 +127,39 @@ def explain(error: psycopg.Error) -> PenstockError:
     return PenstockError(
         f"PostgreSQL: {told}", next_step="check the database and the rights of the role in PENSTOCK_DB, then try again."
     )
+
+
+def _first_line(error: psycopg.Error) -> str:
+    if keep_cause(error) is None:
+        return f"it refused a value ({type(error).__name__}, SQLSTATE {error.sqlstate})"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def keep_cause(error: psycopg.Error) -> psycopg.Error | None:
+    """The error as the cause of another. Complaints about data are left out: their texts quote values of rows."""
+    return None if (error.sqlstate or "")[:2] in ABOUT_VALUES else error
+
+
+@contextmanager
+def concerning(pipeline: str | None = None, load: Load | int | None = None) -> Iterator[None]:
+    """Name the pipeline and the load in every error that is raised inside, and explain those of PostgreSQL."""
+    number, ranges = (load.load_id, load.ranges) if isinstance(load, Load) else (load, ())
+    name = load.pipeline if isinstance(load, Load) else pipeline
+    try:
+        yield
+    except PenstockError as error:
+        error.fill(name, number, ranges)
+        raise
+    except psycopg.Error as error:
+        raise explain(error).fill(name, number, ranges) from keep_cause(error)
+
+
+@contextmanager
+def reading_load(connection: Connection, load_id: int) -> Iterator[Load]:
+    """Read a load, and name it with its pipeline and ranges in every error that is raised inside."""
+    load = read_load(connection, load_id)
+    with concerning(load=load):
+        yield load
 
 
 def migrate(uri: str) -> list[str]:

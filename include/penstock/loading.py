@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.errors import HeldError
-from penstock.ledger import open_ledger, read_load
+from penstock.ledger import concerning, open_ledger, read_load
 from penstock.planning import plan_in, plan_load
 from penstock.publish import publish_load
 from penstock.quality import import_ahead, validate_load
@@ -36,7 +36,14 @@ def run_load(
 
 
 def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
-    """Do all steps after the plan; what was done before stays."""
+    """Do all steps after the plan; what was done before stays. Every error names the load and its ranges."""
+    with open_ledger(settings.db) as connection:
+        load = read_load(connection, load_id)
+    with concerning(load=load):
+        return _finish(settings, load_id, tell, spark_log)
+
+
+def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
     stage_load(settings, load_id, tell, spark_log)
     verdict = validate_load(settings.db, load_id)
     if not verdict.passed:

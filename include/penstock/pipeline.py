@@ -96,8 +96,8 @@ def _read_start(value: object) -> Start:
         return "latest"
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        raise ValueError(f"{clip(value)} is no start; allowed: {_START}") from None
+    except ValueError as error:
+        raise ValueError(f"{clip(value)} is no start; allowed: {_START}") from error
     if moment.tzinfo is None:
         raise ValueError(f"{clip(value)} has no time zone; allowed: {_START}")
     # Before 1970 the milliseconds are negative, and to Kafka -1 means latest.

@@ -19,6 +19,7 @@ from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_ro
 from penstock.losses import date_losses, record_losses
 from penstock.pipeline import Pipeline
 from penstock.plan import open_positions, plan_ranges
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
-    recorded = "".join(f" Recorded, and passed over: {loss}." for loss in losses)
+    recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
         held_back = describe_held_back(kafka, log, pipeline.isolation)
         told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{held_back}"
@@ -82,7 +83,7 @@ def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline
     if fenced:
         run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
-    told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: " + "; ".join(map(str, load.ranges))
+    told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: {name_ranges(load.ranges)}"
     return Planned(load, told + recorded, ended_hold)
 
 
@@ -97,13 +98,13 @@ def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
             target=str(pipeline.target),
             declaration=Jsonb(pipeline.model_dump(mode="json")),
         )
-    except psycopg.errors.UniqueViolation:
+    except psycopg.errors.UniqueViolation as error:
         raise WrongUseError(
             f"another pipeline of this database loads the target {pipeline.target}; nothing is loaded.",
             pipeline=pipeline.name,
             next_step="declare another target, or go on under the other pipeline's name (penstock.pipeline tells it): "
             "what it has loaded, it knows under that name only.",
-        ) from None
+        ) from error
     return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
 
 

@@ -15,6 +15,7 @@ from penstock.errors import FencedError, HeldError, OutcomeUnknownError, Penstoc
 from penstock.identity import refuse_changed_topic
 from penstock.leaf import wait_to_be_alone
 from penstock.ledger import Connection, Load, explain, open_ledger, run, run_for_row
+from penstock.ranges import name_ranges
 from penstock.replacing import replace_covered
 from penstock.target import attach_attempt_table, make_way, sweep_attempt_tables
 from penstock.waiting import wait_until
@@ -44,23 +45,29 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
     Kafka is asked before the transaction, and only if there is something to publish: a topic that was changed while the
     load was read stops it.
     """
-    with closing(open_ledger(uri)) as connection:
-        load = ledger.read_load(connection, load_id)
+    with closing(open_ledger(uri)) as connection, ledger.reading_load(connection, load_id) as load:
         connection.rollback()
         if load.state == "validated":
             refuse_changed_topic(kafka, load)
         committing = False
         try:
-            load = publish_in(connection, load_id)
+            found = publish_in(connection, load_id)
             committing = True
             connection.commit()
         except psycopg.OperationalError as error:
             if not connection.broken:
-                raise _refused(load_id, error) from None
+                raise _refused(load_id, error) from error
             return _look_up(uri, load_id, committing, error)
-        published = Published(load, _tell(load), by_this_call=True) if load.state == "validated" else _found(load)
+        published = _describe(found)
         sweep_old_attempts(connection)
     return published
+
+
+def _describe(found: Load) -> Published:
+    """What a publish came to, by the state that it found the load in."""
+    if found.state == "validated":
+        return Published(found, _tell(found), by_this_call=True)
+    return _found(found)
 
 
 def sweep_old_attempts(connection: Connection) -> None:
@@ -152,7 +159,7 @@ def _move_position(connection: Connection, load: Load, range_: Range) -> None:
 def _tell(load: Load) -> str:
     return (
         f"{load.pipeline}: load {load.load_id} published, {load.rows} rows, {load.quarantined} quarantined, "
-        f"{load.holes} holes: " + "; ".join(map(str, load.ranges))
+        f"{load.holes} holes: " + name_ranges(load.ranges)
     )
 
 

@@ -9,7 +9,8 @@ from penstock import ledger
 from penstock.coverage import bring_back, run, set_aside
 from penstock.errors import FencedError, WrongUseError
 from penstock.leaf import put_back, take_out
-from penstock.ledger import open_ledger
+from penstock.ledger import open_ledger, reading_load
+from penstock.ranges import name_ranges
 from penstock.settling import lock_with_reason
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class RolledBack:
 
 def roll_back(uri: str, load_id: int, who: str, why: str) -> RolledBack:
     """Take a published load out: its ranges become gaps, its rows are kept aside. The positions stay."""
-    with open_ledger(uri) as connection:
+    with open_ledger(uri) as connection, reading_load(connection, load_id):
         return roll_back_in(connection, load_id, who, why)
 
 
 def undo_rollback(uri: str, load_id: int, who: str, why: str) -> RolledBack:
     """Put a load that was rolled back into the target again."""
-    with open_ledger(uri) as connection:
+    with open_ledger(uri) as connection, reading_load(connection, load_id):
         return undo_rollback_in(connection, load_id, who, why)
 
 
@@ -53,9 +54,8 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     if run(connection, "roll_back_load", load_id=load_id, why=why, days=days).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     ledger.record_event(connection, who, load, "rolled_back", why)
-    told = (
-        f"{load.pipeline}: load {load_id} is rolled back; gaps now: {_join(ranges)}. Its rows are kept for {days} days."
-    )
+    gaps = name_ranges(ranges)
+    told = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
     return RolledBack(ledger.read_load(connection, load_id), ranges, told)
 
 
@@ -73,12 +73,8 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     if run(connection, "republish_load", load_id=load_id).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     ledger.record_event(connection, who, load, "rollback undone", why)
-    told = f"{load.pipeline}: load {load_id} is published again: {_join(ranges)}."
+    told = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
     return RolledBack(ledger.read_load(connection, load_id), ranges, told)
-
-
-def _join(ranges: tuple[Range, ...]) -> str:
-    return "; ".join(map(str, ranges))
 
 
 def _refuse(load: Load, next_step: str) -> Never:

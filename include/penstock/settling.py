@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock import ledger
 from penstock.errors import FencedError, WrongUseError
-from penstock.ledger import Connection, Load, connect, run
+from penstock.ledger import Connection, Load, connect, reading_load, run
 from penstock.publish import Published, publish_load, sweep_old_attempts
 from penstock.statements import read_statements
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def approve_load(db_uri: str, kafka: Mapping[str, str], load_id: int, who: str, why: str) -> Published:
     """Publish a held load as it is. Called again after it was cut short, it goes on where it stopped."""
-    with connect(db_uri) as connection:
+    with connect(db_uri) as connection, reading_load(connection, load_id):
         release_in(connection, load_id, who, why)
     return publish_load(db_uri, kafka, load_id)
 
@@ -37,7 +37,7 @@ def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load
 
 def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
     """Give up a load that is not published. Its offsets stay where they are, and the next load plans them again."""
-    with connect(db_uri) as connection:
+    with connect(db_uri) as connection, reading_load(connection, load_id):
         load = discard_in(connection, load_id, who, why)
         connection.commit()
         sweep_old_attempts(connection)

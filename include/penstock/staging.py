@@ -101,8 +101,7 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
         if lost:
             log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
         return
-    error.pipeline, error.load = error.pipeline or load.pipeline, error.load or load.load_id
-    raise error
+    raise error.fill(load.pipeline, load.load_id, load.ranges)
 
 
 def stage_chunks(

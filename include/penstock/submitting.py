@@ -14,16 +14,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.carrying import read_told
+from penstock.carrying import LastWords
 from penstock.errors import WrongUseError
-from penstock.ledger import open_ledger, read_load
+from penstock.ledger import concerning, open_ledger, read_load
 from penstock.settings import DB, KAFKA
 
 if TYPE_CHECKING:
@@ -182,8 +181,9 @@ def _find_spark_home() -> Path:
 def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
     """Run the stage job to its end; what it writes goes to `log`, and its error is raised here."""
     with open_ledger(settings.db) as connection:
-        reader = read_load(connection, load_id).declaration.reader
-    _submit(settings, "stage.py", (load_id, attempt), reader, log)
+        load = read_load(connection, load_id)
+    with concerning(load=load):
+        _submit(settings, "stage.py", (load_id, attempt), load.declaration.reader, log)
 
 
 def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None:
@@ -194,12 +194,12 @@ def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None
 def _submit(settings: Settings, job: str, numbers: tuple[int, ...], reader: str, log: TextIO) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         submission = _make_submission(settings, job, numbers, reader, Path(folder))
-        last_lines, exit_code = run_submission(submission, log)
+        last_words, exit_code = run_submission(submission, log)
     if exit_code != 0:
-        raise read_told(last_lines, exit_code)
+        raise last_words.read(exit_code)
 
 
-def run_submission(submission: Submission, log: TextIO) -> tuple[list[str], int]:
+def run_submission(submission: Submission, log: TextIO) -> tuple[LastWords, int]:
     """Run spark-submit in a process group of its own; the group ends with this call, however it ends."""
     process = subprocess.Popen(
         submission.argv(),
@@ -211,13 +211,11 @@ def run_submission(submission: Submission, log: TextIO) -> tuple[list[str], int]
         errors="replace",
         start_new_session=True,
     )
-    last_lines: deque[str] = deque(maxlen=200)
+    last_words = LastWords()
     with process:
         try:
-            for line in process.stdout or ():
-                last_lines.append(line)
-                log.write(line)
-            return list(last_lines), process.wait()
+            log.writelines(last_words.listen(process.stdout or ()))
+            return last_words, process.wait()
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -237,7 +237,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
             load=load.load_id,
             ranges=load.ranges,
             next_step="this is a defect of Penstock; keep the attempt's table and report it.",
-        ) from None
+        ) from error
     for columns in load.declaration.indexes:
         connection.execute(sql.SQL("create index on {} ({})").format(table, _join(columns)))
     connection.execute(sql.SQL("analyze {}").format(table))

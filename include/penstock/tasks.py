@@ -60,6 +60,6 @@ def make_native_task(
             try:
                 yield number, stage_natively(assignment, chunks[number]).won
             except PenstockError as error:
-                raise CarriedError(error) from None
+                raise CarriedError(error) from None  # as in reading/spark.py
 
     return stage

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.alerts import Alert
 from penstock.holds import query, ways_on
-from penstock.ranges import Range
+from penstock.ranges import Range, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def _make_loss_alert(pipeline: str, rows: list[dict[str, Any]], link: str | None
     return Alert(
         pipeline,
         "loss_recorded",
-        "; ".join(row["reason"] for row in rows),
+        name_ranges([row["reason"] for row in rows]),
         "nothing, if that may be; else raise the topic's retention, load more often, or declare `on_loss: stop`.",
         ranges=tuple(Range(row["partition"], row["from_offset"], row["until_offset"]) for row in rows),
         link=link,

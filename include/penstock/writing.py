@@ -72,7 +72,7 @@ def write_chunk(
             connection.commit()
             return written
     except AdbcError as error:
-        raise _explain(error, assignment, chunk) from None
+        raise _explain(error, assignment, chunk) from None  # its text quotes values of rows, and may hold the password
 
 
 def open_connection(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has no types
@@ -144,7 +144,7 @@ def _copy(cursor: Any, assignment: Assignment, schema: pa.Schema, flow: _Flow) -
         cursor.adbc_ingest(assignment.table, reader, mode="append", db_schema_name="penstock_stage")
     except AdbcError:
         if flow.error is not None:
-            raise flow.error from None
+            raise flow.error from None  # PostgreSQL only repeats it
         raise
     poison = flow.take_quarantine()
     if poison:

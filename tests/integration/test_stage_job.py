@@ -18,8 +18,7 @@ import psutil
 import psycopg
 import pytest
 
-from penstock.carrying import read_told
-from penstock.errors import FencedError, HeldError, LogLostError, StageError
+from penstock.errors import FencedError
 from penstock.stack import ports
 from penstock.stack.processes import await_condition
 from penstock.submitting import (
@@ -140,16 +139,11 @@ def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, ac
     begun.begin_again()
     exit_code, log = run_job(begun, tmp_path)
     assert exit_code == FencedError.exit_code
-    assert log.splitlines()[-1].startswith("penstock: FencedError: orders load")
-    with pytest.raises(FencedError, match="attempt 1 does not count"):
+    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id} partition 0 offsets")
+    with pytest.raises(FencedError, match="attempt 1 does not count") as raised:
         submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
-
-
-def test_the_last_words_of_a_driver_tell_its_error() -> None:
-    assert isinstance(read_told(["trace", "penstock: LogLostError: gone", "noise"], 4), LogLostError)
-    assert isinstance(read_told(["killed"], 3), HeldError)
-    assert type(read_told(["killed"], 137)) is StageError
-    assert type(read_told(["penstock: SystemError: no"], 1)) is StageError
+    assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
+    assert "`penstock status` shows where it stands" in raised.value.next_step
 
 
 def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_and_nothing_is_twice(

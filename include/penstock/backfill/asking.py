@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import WrongUseError
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class ByOffsets:
     spans: tuple[Span, ...]
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.spans))
+        return name_ranges(self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ def read_form(form: Mapping[str, Any]) -> What:
 def _read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
-    except ValueError:
-        raise WrongUseError(f"{text[:100]!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from None
+    except ValueError as error:
+        raise WrongUseError(f"{text[:100]!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from error
 
 
 def _read_times(since: datetime, until: datetime | None) -> ByTime:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.backfill.asking import Span
-from penstock.ranges import Held, Range, intersect_ranges, subtract_ranges
+from penstock.ranges import Held, Range, intersect_ranges, name_ranges, subtract_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def find_refusals(spans: Sequence[Span], known: Known, *, replace: bool) -> list
 def _refuse_span(span: Span, known: Known) -> str | None:  # noqa: PLR0911 - a list of reasons
     log, position = known.log.get(span.partition), known.positions.get(span.partition)
     if log is None:
-        there = ", ".join(map(str, sorted(known.log)))
+        there = name_ranges(sorted(known.log), between=", ")
         return f"{span}: there is no such partition; the topic has {there}"
     if span.from_offset == span.until_offset:
         return f"{span}: nothing is in it"

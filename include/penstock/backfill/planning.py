@@ -23,7 +23,7 @@ from penstock.kafka import find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
 from penstock.plan import find_faults
 from penstock.planning import register_pipeline, write_load
-from penstock.ranges import Held, Range, cut_loads
+from penstock.ranges import Held, Range, cut_loads, name_few, name_ranges
 from penstock.statements import Room
 
 if TYPE_CHECKING:
@@ -98,17 +98,17 @@ def describe_draft(drafted: Draft) -> list[str]:
     loads = "1 load" if len(drafted.loads) == 1 else f"{len(drafted.loads)} loads"
     summed = f"{loads}, at most {drafted.offsets:,} records, {time}"
     return [
-        *(f"would load {range_}" for range_ in drafted.choice.ranges),
-        *(f"would replace {held.range}, which load {held.load} brought" for held in drafted.choice.replaced),
-        *(f"another backfill is about to load {_describe_planned(held)}" for held in drafted.choice.planned),
-        *(f"the log no longer holds {gone}" for gone in drafted.choice.gone),
+        *name_few([f"would load {range_}" for range_ in drafted.choice.ranges]),
+        *name_few([f"would replace {held.range}, which load {held.load} brought" for held in drafted.choice.replaced]),
+        *name_few([f"another backfill is about to load {_describe_planned(held)}" for held in drafted.choice.planned]),
+        *name_few([f"the log no longer holds {gone}" for gone in drafted.choice.gone]),
         f"{drafted.pipeline}: {summed if drafted.loads else 'nothing to load'}; nothing was written.",
     ]
 
 
 def describe_nothing(drafted: Draft) -> str:
     """Say why there is nothing to load."""
-    gone = "; ".join(map(str, drafted.choice.gone))
+    gone = name_ranges(drafted.choice.gone)
     return f"nothing to load: the log no longer holds {gone}." if gone else "nothing to load."
 
 
@@ -117,7 +117,8 @@ def _refuse_planned(pipeline: Pipeline, drafted: Draft) -> None:
     planned = drafted.choice.planned
     if planned:
         raise FencedError(
-            "unfinished backfills are about to load all that is left: " + "; ".join(map(_describe_planned, planned)),
+            "unfinished backfills are about to load all that is left: "
+            + name_ranges(list(map(_describe_planned, planned))),
             pipeline=pipeline.name,
             next_step=_how_to_resume(pipeline.name, planned),
         )
@@ -129,8 +130,9 @@ def _describe_planned(held: Held) -> str:
 
 def _how_to_resume(pipeline: str, planned: Sequence[Held]) -> str:
     named = {held.backfill for held in planned}
-    ways = " and ".join(
-        f"`penstock backfill {pipeline} --resume {backfill}`" for backfill in sorted(filter(None, named))
+    ways = name_ranges(
+        [f"`penstock backfill {pipeline} --resume {backfill}`" for backfill in sorted(filter(None, named))],
+        between=" and ",
     )
     return f"let them end; what nobody runs any more, {ways} finishes."
 
@@ -203,7 +205,7 @@ def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: Top
     refusals = find_refusals(spans, known, replace=asked.replace)
     if refusals:
         raise WrongUseError(
-            f"refused, and nothing is started: {'; '.join(refusals)}.",
+            f"refused, and nothing is started: {name_ranges(refusals)}.",
             pipeline=pipeline.name,
             next_step="ask for other offsets; `penstock.backfills` lists backfills that wait to be resumed.",
         )

@@ -44,7 +44,7 @@ def backfill(
     from penstock.cli.backfill_tables import show_draft
     from penstock.loading import name_run
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
@@ -78,7 +78,7 @@ def rollback(
     from penstock.cli.tables import describe_range
     from penstock.rollback import roll_back, undo_rollback
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, load=load):
         moved = (undo_rollback if undo else roll_back)(read_environment().db, load, who or whoami(), why)
         output.tell(moved.told)
         if json:

@@ -10,6 +10,7 @@ from penstock.cli import output
 from penstock.cli.entry import Json, Name, read_environment
 from penstock.cli.output import stopping
 from penstock.pipeline import read_named
+from penstock.ranges import name_few
 
 if TYPE_CHECKING:
     from penstock.holes.examining import HoleRange, HolesNamed
@@ -20,7 +21,7 @@ def holes(name: Name, *, json: Json = False) -> None:
     from penstock.holes.examining import count_holes, name_holes
     from penstock.ledger import open_ledger
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         named = name_holes(settings.db, settings.kafka, pipeline)
@@ -69,9 +70,9 @@ def print_holes(named: "HolesNamed", counted: list[dict[str, Any]]) -> None:
         output.tell(f"{named.pipeline}: no published range has a hole.")
     told = ", ".join(f"{holes} {kind}" for kind, holes in named.counts.items() if holes)
     output.tell(f"named now: {told or 'nothing; all was named before'}.")
-    for each in named.gone:
-        output.tell(f"gone from the log before it was named, in part at least: {each}")
-    for each in named.beyond:
-        output.tell(f"not named, for the log ends before it: {each}")
-    for each in named.unexplained:
-        output.tell(f"unexplained: {each}")
+    for line in (
+        *name_few([f"gone from the log before it was named, in part at least: {each}" for each in named.gone]),
+        *name_few([f"not named, for the log ends before it: {each}" for each in named.beyond]),
+        *name_few([f"unexplained: {each}" for each in named.unexplained]),
+    ):
+        output.tell(line)

@@ -26,7 +26,7 @@ def accept_loss(name: Name, *, why: Why, who: Who = None, json: Json = False) ->
     from penstock.acceptance import accept_loss as accept
     from penstock.cli.tables import describe_range
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         accepted = accept(settings.db, settings.kafka, pipeline, who or whoami(), why)
@@ -49,7 +49,7 @@ def adopt(
     from penstock.adoption import adopt as adopt_log
     from penstock.adoption import preview_adoption
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         if json and not yes:
             raise WrongUseError("--json asks nobody.", next_step="give --yes with it.")
         settings = read_environment()
@@ -74,25 +74,32 @@ def _describe_adopted(name: str, generation: int, positions: dict[int, int]) -> 
 def describe_adoption(drafted: "Adoption") -> list[str]:
     """Say what an adoption means, line by line."""
     from penstock.identity import describe_change
+    from penstock.ranges import name_few
 
     old, name = drafted.old, drafted.pipeline.name
     changed = describe_change(drafted.pipeline.topic, old.identity, drafted.log.identity)
     return [
         f"{name}: {changed or 'the log was cut'}.",
         f"so far generation {old.generation_id}, cluster {old.identity.cluster_id}, topic id {old.identity.topic_id}:",
-        *(
-            f"  partition {number}: {old.covered[number]} offsets in the table, position {position}"
-            for number, position in old.positions.items()
+        *name_few(
+            [
+                f"  partition {number}: {old.covered[number]} offsets in the table, position {position}"
+                for number, position in old.positions.items()
+            ]
         ),
         f"now cluster {drafted.log.cluster_id}, topic id {drafted.log.topic_id}:",
-        *(
-            f"  partition {number}: the log holds [{part.start}, {part.end}){_describe_cut(drafted, number)}; "
-            f"the next load starts at {drafted.positions[number]}"
-            for number, part in drafted.log.partitions.items()
+        *name_few(
+            [
+                f"  partition {number}: the log holds [{part.start}, {part.end}){_describe_cut(drafted, number)}; "
+                f"the next load starts at {drafted.positions[number]}"
+                for number, part in drafted.log.partitions.items()
+            ]
         ),
-        *(f"  partition {number} is gone" for number in old.positions if number not in drafted.log.partitions),
+        *name_few(
+            [f"  partition {number} is gone" for number in old.positions if number not in drafted.log.partitions]
+        ),
         f"the rows of generation {old.generation_id} stay in {drafted.pipeline.target}; _load_id leads to it.",
-        *(f"not in the table, and out of reach for backfills from then on: {gap}" for gap in old.gaps),
+        *name_few([f"not in the table, and out of reach for backfills from then on: {gap}" for gap in old.gaps]),
     ]
 
 

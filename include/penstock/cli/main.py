@@ -86,7 +86,7 @@ def plan(name: Name, *, json: Json = False) -> None:
     """Show what the next load would read. Nothing is written."""
     from penstock.loading import preview_load
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         planned = preview_load(settings, pipeline)
@@ -108,7 +108,7 @@ def run(
     from penstock.cli.progress import following
     from penstock.loading import name_run, run_load
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         with following(settings.db, pipeline.name):
@@ -170,7 +170,7 @@ def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     """Publish a held load as it is."""
     from penstock.settling import approve_load
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, load=load):
         settings = read_environment()
         approve_load(settings.db, settings.kafka, load, who or whoami(), why)
         _tell_settled(load, "published", as_json=json)
@@ -181,7 +181,7 @@ def discard(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
     """Give an unpublished load up; its offsets are planned again by the next load."""
     from penstock.settling import discard_load
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, load=load):
         discard_load(read_environment().db, load, who or whoami(), why)
         _tell_settled(load, "discarded", as_json=json)
 

@@ -4,14 +4,13 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import psycopg
 import typer
 
 from penstock.cli import output
 from penstock.cli.entry import Json, Names, choose_each, read_environment
 from penstock.cli.output import stopping
 from penstock.errors import PenstockError
-from penstock.ledger import explain
+from penstock.ledger import concerning
 from penstock.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -48,10 +47,8 @@ def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> dict[str, Any]:
     from penstock.maintenance.maintaining import maintain as maintain_pipeline
     from penstock.maintenance.maintaining import preview_maintenance
 
-    try:
+    with concerning(pipeline.name):
         done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.tell)
-    except psycopg.Error as error:
-        raise explain(error) from None
     output.tell(_describe(done, dry_run=dry_run))
     return asdict(done)
 

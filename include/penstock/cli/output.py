@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-import psycopg
 import typer
 from rich.console import Console
 
 from penstock.errors import FencedError, HeldError, LogLostError, OutcomeUnknownError, PenstockError, WrongUseError
-from penstock.ledger import explain
+from penstock.ledger import concerning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,14 +45,13 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def stopping(*, as_json: bool) -> Iterator[None]:
+def stopping(*, as_json: bool, pipeline: str | None = None, load: int | None = None) -> Iterator[None]:
     """Turn what Penstock and PostgreSQL raise into a message and an exit code."""
     try:
-        yield
+        with concerning(pipeline, load):
+            yield
     except PenstockError as error:
         stop(error, as_json=as_json)
-    except psycopg.Error as error:
-        stop(explain(error), as_json=as_json)
 
 
 def stop(error: PenstockError, *, as_json: bool) -> NoReturn:

@@ -29,7 +29,7 @@ def stopping(*, as_json: bool) -> Iterator[None]:
             yield
         except OSError as error:
             told = f"{error.strerror}: {error.filename}."
-            raise PenstockError(told, next_step="name a --dir that you may write to.") from None
+            raise PenstockError(told, next_step="name a --dir that you may write to.") from error
 
 
 @app.command()

@@ -31,7 +31,7 @@ def verify(
     from penstock.proof.verifying import verify_pipeline
     from penstock.submitting import submit_reread
 
-    with stopping(as_json=json):
+    with stopping(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)

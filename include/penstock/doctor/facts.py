@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from penstock.ranges import MOST_NAMED
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -89,5 +91,6 @@ def miss(scope: Scope, setting: str, wanted: str) -> Finding:
 
 def name_partitions(partitions: Collection[int]) -> str:
     """Name partitions; the first five of many."""
-    named = ", ".join(str(number) for number in sorted(partitions)[:5])
-    return f"partitions {named} and {len(partitions) - 5} more" if len(partitions) > 5 else f"partitions {named}"
+    named = ", ".join(str(number) for number in sorted(partitions)[:MOST_NAMED])
+    more = len(partitions) - MOST_NAMED
+    return f"partitions {named} and {more} more" if more > 0 else f"partitions {named}"

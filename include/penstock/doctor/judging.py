@@ -9,6 +9,7 @@ from penstock.errors import IdentityError
 from penstock.holds import ways_on
 from penstock.identity import refuse_other_identity
 from penstock.plan import find_faults
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,7 @@ def judge_positions(topic: Topic, known: Known) -> Finding:
     return compare(
         "topic",
         "positions",
-        "; ".join(map(str, faults)) or "all within the log",
+        name_ranges(faults) or "all within the log",
         "all within the log",
         fits=not faults,
         told="records that were not loaded are gone, or the log was cut; nothing is loaded meanwhile",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import MINUTE, write_duration
+from penstock.ranges import MOST_NAMED, name_few, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +29,16 @@ def judge_transactions(found: Sequence[OpenTransaction], now: datetime, commands
     return compare(
         "topic",
         "open transactions",
-        "; ".join(describe_transaction(each, now) for each in (*late, *undated) or found) or "none",
+        name_ranges([describe_transaction(each, now) for each in (*late, *undated) or found]) or "none",
         f"none for longer than {write_duration(LONGEST)}",
         fits=not late and not undated,
         otherwise="wrong" if late else "warning",
         told="what stands behind it is not loaded until it ends, and retention may delete it first"
-        + "".join(f"; not known: {each}" for each in unknown),
+        + "".join(f"; not known: {each}" for each in name_few(list(unknown))),
         change="end it at its producer, or have Kafka abort it: "
-        + " and ".join(commands.abort_transaction(each.partition, each.first_offset) for each in (late or undated)[:5]),
+        + " and ".join(
+            commands.abort_transaction(each.partition, each.first_offset) for each in (late or undated)[:MOST_NAMED]
+        ),
     )
 
 

@@ -101,7 +101,7 @@ def _make_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     except (OSError, ValueError) as error:  # ssl's own errors are OSErrors; none of them shows what a key holds
         raise WrongUseError(
             f"the certificates in the Kafka settings cannot be read: {error}.", next_step="mend the ssl.* settings."
-        ) from None
+        ) from error
     return context
 
 

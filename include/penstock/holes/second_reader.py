@@ -206,4 +206,4 @@ def _fail(asked: str, reason: Exception | str) -> NoReturn:
     raise KafkaError(
         f"Kafka, asked by the second reader of holes ({asked}), did not answer: {reason}.",
         next_step="check that the brokers run and can be reached, and that the right to read the topic is there.",
-    ) from None
+    ) from (reason if isinstance(reason, Exception) else None)

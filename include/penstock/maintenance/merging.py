@@ -88,7 +88,7 @@ def merge_leaves(uri: str, merge: Merge) -> int:
                 f"{str(error).splitlines()[0]}",
                 pipeline=merge.pipeline.name,
                 next_step=NOTHING_TO_DO,
-            ) from None
+            ) from error
     return rows
 
 

@@ -22,7 +22,7 @@ def accept() -> None:
 
     context = get_current_context()
     who = context["dag_run"].triggering_user_name or "airflow"
-    with deciding_retries():
+    with deciding_retries(context["params"]["pipeline"]):
         refuse_unknown(context["dag_run"].conf, FIELDS)
         pipeline = read_named(context["params"]["pipeline"])
         accepted = accept_loss(read_db(), read_kafka(pipeline.kafka), pipeline, who, context["params"]["why"])

@@ -46,7 +46,7 @@ def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
 def alert_failure_of_load(context: Context) -> None:
     """Alert that a task failed for good whose pipeline is told by its load."""
     cause = read_cause(context.get("exception"))
-    load = _read(read_db(), cause.load if cause else None)
+    load = _read(read_db(), cause.load if cause and cause.load is not None else _read_argument(context))
     if load is not None and load.declaration.alerts:
         alert_failure(load.declaration.alerts, load.pipeline, context)
 
@@ -111,6 +111,13 @@ def _read(db: str, load_id: int | None) -> Load | None:
             return read_load(connection, load_id)
     except (psycopg.Error, PenstockError):
         return None
+
+
+def _read_argument(context: Context) -> int | None:
+    """The load that a task of a backfill was given."""
+    task = context.get("task")
+    given = str(getattr(task, "load_id", None) or next(iter(getattr(task, "op_args", ())), None))
+    return int(given) if given.isdecimal() else None
 
 
 def _read_planned(context: Context) -> int | None:

@@ -13,6 +13,7 @@ from penstock.errors import ProofError
 from penstock.orchestration.connections import read_db, read_kafka, read_settings
 from penstock.orchestration.failing import deciding_retries
 from penstock.orchestration.steps import refuse_unknown
+from penstock.ranges import name_few
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
@@ -29,7 +30,7 @@ def verify(pipeline: Pipeline) -> None:
     from penstock.submitting import submit_reread
 
     context = get_current_context()
-    with deciding_retries():
+    with deciding_retries(pipeline.name):
         refuse_unknown(context["dag_run"].conf, FIELDS)
         verified = verify_pipeline(
             read_settings(pipeline.kafka),
@@ -41,8 +42,8 @@ def verify(pipeline: Pipeline) -> None:
         if verified is None:
             raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
         log.info(verified.told)
-        for fault in verified.faults:
-            log.error("%s", fault)
+        for line in name_few(verified.faults):
+            log.error("%s", line)
         if verified.faults:
             raise ProofError(
                 f"{verified.told} The first: {verified.faults[0]}",
@@ -59,7 +60,7 @@ def examine(pipeline: Pipeline) -> None:
     from penstock.doctor.reading import read_known
     from penstock.ledger import open_ledger
 
-    with deciding_retries():
+    with deciding_retries(pipeline.name):
         with open_ledger(read_db()) as connection:
             known = read_known(connection, [pipeline])
         (diagnosis,) = examine_pipelines(known, read_kafka(pipeline.kafka), [pipeline])

@@ -29,7 +29,7 @@ def plan() -> list[int]:
 
     context = get_current_context()
     params: Mapping[str, Any] = context["params"]
-    with deciding_retries():
+    with deciding_retries(params["pipeline"]):
         refuse_unknown(context["dag_run"].conf, FIELDS)
         pipeline = read_named(params["pipeline"])
         asked = _read_asked(params, context["dag_run"].triggering_user_name or "airflow")
@@ -49,7 +49,7 @@ def publish(alias: AssetAlias, load_id: int) -> None:
     from penstock.orchestration.pipeline_dag import asset_of
     from penstock.publish import publish_load
 
-    with deciding_retries():
+    with deciding_retries(load=load_id):
         published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     load = published.load

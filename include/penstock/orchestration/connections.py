@@ -76,8 +76,8 @@ def read_alert_urls(connection_id: str) -> list[str]:
 def _read(connection_id: str, kind: str) -> Connection:
     try:
         return Connection.get(connection_id)
-    except AirflowNotFoundException:
+    except AirflowNotFoundException as error:
         raise WrongUseError(
             f"there is no Airflow connection {connection_id}.",
             next_step=f"create it (type {kind}) under Admin, Connections, or as AIRFLOW_CONN_{connection_id.upper()}.",
-        ) from None
+        ) from error

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def deciding_retries() -> Iterator[None]:
-    """Let Airflow try again only what may end better: everything else fails the task for good, with the same words."""
+def deciding_retries(pipeline: str | None = None, load: int | None = None) -> Iterator[None]:
+    """Let Airflow try again only what may end better: everything else fails the task for good, with the same words.
+
+    Errors of PostgreSQL are explained, and every error names the pipeline and the load as far as they are given.
+    """
+    from penstock.ledger import concerning
+
     try:
-        yield
+        with concerning(pipeline, load):
+            yield
     except PenstockError as error:
         if error.may_retry:
             raise

@@ -15,7 +15,7 @@ def maintain(name: str) -> None:
     """Merge the leaves of a pipeline's target, and drop what is past its time, by the declaration of today."""
     from penstock.maintenance.maintaining import maintain as maintain_pipeline
 
-    with deciding_retries():
+    with deciding_retries(name):
         done = maintain_pipeline(read_db(), read_named(name), log.info)
     log.info(
         "%s: leaves before: %d, now: %d; dropped: %s.",

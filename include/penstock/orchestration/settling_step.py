@@ -28,7 +28,7 @@ def settle(alias: AssetAlias) -> None:
 
     context = get_current_context()
     who = context["dag_run"].triggering_user_name or "airflow"
-    with deciding_retries():
+    with deciding_retries(load=context["params"]["load_id"]):
         refuse_unknown(context["dag_run"].conf, FIELDS)
         load_id, decision, why = (context["params"][name] for name in FIELDS)
         load = _decide(decision, load_id, who, why)

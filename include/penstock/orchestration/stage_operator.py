@@ -40,11 +40,11 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> None:
         """Begin an attempt, and run its driver to the end."""
-        from penstock.ledger import open_ledger, read_load
+        from penstock.ledger import concerning, open_ledger, read_load
         from penstock.staging import begin_staging
 
         load_id = int(self.load_id)
-        with deciding_retries():
+        with deciding_retries(load=load_id):
             attempt = begin_staging(read_db(), load_id)
             with open_ledger(read_db()) as connection:
                 load = read_load(connection, load_id)
@@ -52,7 +52,8 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
                 self.log.info("%s: load %s is %s already; it stays as it is.", load.pipeline, load_id, load.state)
                 return
             self.log.info("%s: staging load %s, attempt %s.", load.pipeline, load_id, attempt)
-            self._submit(read_settings(load.declaration.kafka), load_id, attempt, load.declaration.reader, context)
+            with concerning(load=load):
+                self._submit(read_settings(load.declaration.kafka), load_id, attempt, load.declaration.reader, context)
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
 
     def on_kill(self) -> None:
@@ -83,20 +84,24 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _run(self, context: Context) -> None:
         """Run spark-submit; the driver's own words, and its exit code, say how it failed."""
-        from penstock.carrying import read_told
-
         try:
             super().execute(context)
         except AirflowException:
             driver = self._hook._submit_sp if self._hook else None
             if driver is None or not driver.returncode:
                 raise
-            raise read_told(list(self._hook._last_submit_log_lines), driver.returncode) from None
+            error = self._last_words.read(driver.returncode)
+            # The provider's exception repeats the driver's log, which stands above it in the log of this task.
+            raise error from error.__cause__
 
     def _get_hook(self) -> SparkSubmitHook:
+        from penstock.carrying import LastWords
+
         hook = super()._get_hook()
         # The connection's master, which allows a task of a local master as many failures as one on a cluster.
         hook._connection["master"] = self._master
+        self._last_words, process = LastWords(), hook._process_spark_submit_log
+        hook._process_spark_submit_log = lambda lines: process(self._last_words.listen(lines))
         return hook
 
 

@@ -29,13 +29,13 @@ def plan(pipeline: Pipeline) -> int | None:
     from penstock.planning import plan_load
 
     context = get_current_context()
-    with deciding_retries():
+    with deciding_retries(pipeline.name):
         refuse_unknown(context["dag_run"].conf, ())
         try:
             planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
         except HeldError as error:
             # The same hold, with the ways on that there are in Airflow.
-            raise hold(error.what, pipeline.name, error.load, error.ranges) from None
+            raise hold(error.what, pipeline.name, error.load, error.ranges) from error
     log.info(planned.told)
     _tell_news(pipeline.alerts, pipeline.name, context)
     if planned.ended_hold is not None:
@@ -49,7 +49,7 @@ def validate(load_id: int) -> None:
 
     # At INFO it writes two hundred lines about itself, among which ours are lost.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    with deciding_retries():
+    with deciding_retries(load=load_id):
         verdict = validate_load(read_db(), load_id)  # which tells the log itself
         if not verdict.passed:
             raise hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
@@ -59,7 +59,7 @@ def publish(asset: Asset, load_id: int) -> None:
     """Publish a load, and tell the asset's readers which ranges came."""
     from penstock.publish import publish_load
 
-    with deciding_retries():
+    with deciding_retries(load=load_id):
         published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     # Told again when the task runs again: the first run may have died between its COMMIT and the event. Readers know

@@ -154,7 +154,7 @@ def _try_reading(spark: SparkSession, source: Source, asked: Sequence[Asked]) ->
             f"topic {source.topic}: Spark could not read the log again: {first_words(str(failure))}",
             ranges=[each.chunk.range for each in asked[:3]],
             next_step="check that the brokers run, then verify again: retention may have passed what was to be read.",
-        ) from None
+        ) from failure
 
 
 def read_natively(source: Source, asked: Sequence[Asked]) -> list[Found]:

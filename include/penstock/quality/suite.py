@@ -59,6 +59,7 @@ def check_load(db_uri: str, load: Load) -> Checked:
         try:
             results = _open_batch(db_uri, load).validate(suite, result_format=RESULT_FORMAT).results
         except Exception as error:
+            # Its text may quote values of rows, which a trace in Airflow's log would show.
             raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
     found = {result.expectation_config.meta[PLACE]: result for result in results}
     for place, expectation in enumerate(suite.expectations):
@@ -111,8 +112,8 @@ def name_builtin(load: Load) -> tuple[type[PartitionsExpectation], ...]:
 def _build_declared(load: Load, check: Check, place: int) -> Expectation:
     try:
         return get_expectation_impl(check.expect)(**check.arguments, meta={PLACE: place})
-    except Exception as error:
-        raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from None
+    except Exception as error:  # from the declaration alone: no row was read yet
+        raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from error
 
 
 def _open_batch(db_uri: str, load: Load) -> Batch:

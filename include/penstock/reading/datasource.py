@@ -80,11 +80,11 @@ def parse_ranges(text: str | None) -> list[Range]:
     """Parse [[partition, from, until], …]."""
     try:
         return [Range(*map(int, part)) for part in json.loads(text or "")]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
         raise WrongUseError(
             "the option `ranges` is not of the form [[partition, from, until], …].",
             next_step='give it as JSON, such as [[0, 0, 1000], [1, 0, 1000]]; "until" is the first offset left out.',
-        ) from None
+        ) from error
 
 
 class ChunkPartition(InputPartition):  # type: ignore[misc]

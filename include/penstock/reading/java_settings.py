@@ -83,10 +83,10 @@ def _read_pem(settings: Mapping[str, str], stem: str) -> str | None:
         return None
     try:
         return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError) as error:
         raise WrongUseError(
             f"{stem}.location is no PEM file that can be read.", next_step="mend the setting."
-        ) from None
+        ) from error
 
 
 def _quote(text: str) -> str:

@@ -82,7 +82,7 @@ def open_consumer(source: Source) -> Consumer:
         raise ReadError(
             f"the Kafka settings are refused by the client: {error.args[0].str()}.",
             next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
-        ) from None
+        ) from error
 
 
 def find_watermarks(source: Source, partition: int) -> tuple[int, int]:
@@ -104,7 +104,7 @@ def _find_watermarks(consumer: Consumer, source: Source, range_: Range) -> tuple
             f"{error.args[0].str()}.",
             ranges=[range_] if len(range_) else [],
             next_step="check that the brokers run, then try the stage step again.",
-        ) from None
+        ) from error
     return start, end
 
 

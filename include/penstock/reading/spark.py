@@ -84,7 +84,7 @@ def make_task(
             written = stage_chunk(assignment, chunk, read_parts(assignment.source, chunk, parts))
             yield pa.RecordBatch.from_pydict({"task": pa.array([written.task], pa.int32()), "won": [written.won]})
         except PenstockError as error:
-            raise CarriedError(error) from None
+            raise CarriedError(error) from None  # which holds the words of the cause; a trace would go into Spark's log
 
     return stage
 

@@ -155,9 +155,9 @@ def await_start(process: Process, ready: Callable[[], bool], timeout: float, wha
 
     try:
         await_condition(settled, timeout, f"{what} is ready")
-    except PenstockError:
+    except PenstockError as error:
         kill(process)
-        raise PenstockError(f"{what} was not ready in {timeout:g} s.", next_step=f"look into {log}.") from None
+        raise PenstockError(f"{what} was not ready in {timeout:g} s.", next_step=f"look into {log}.") from error
     if not is_alive(process):
         raise PenstockError(f"{what} did not start: {last_words(log)}", next_step=f"look into {log}.")
 
@@ -177,8 +177,8 @@ def _start_time(pid: int) -> float:
     try:
         # The second field is the program's name in brackets, which may hold blanks and brackets itself.
         return float(stat.read_bytes().rpartition(b")")[2].split()[19])
-    except (FileNotFoundError, ProcessLookupError):
-        raise psutil.NoSuchProcess(pid) from None
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise psutil.NoSuchProcess(pid) from error
 
 
 def _group(process: Process) -> list[psutil.Process]:

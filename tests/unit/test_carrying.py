@@ -1,0 +1,114 @@
+"""Errors on their way from process to process, and how much of them is said to people."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from penstock import errors
+from penstock.alerts import Alert, render_body
+from penstock.carrying import CarriedCause, CarriedError, LastWords, recover_error, tell_error
+from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError
+from penstock.ledger import concerning, explain, keep_cause
+from penstock.ranges import Range, name_few, name_ranges
+
+RANGES = (Range(0, 5, 9), Range(3, 0, 2**53))
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)]
+MANY = [Range(partition, 1_000_000_000, 2_000_000_000) for partition in range(1_000)]
+
+
+def make_error(kind: type[PenstockError]) -> PenstockError:
+    error = kind(
+        "two\nlines, {braces} and 'quotes'",
+        pipeline="orders",
+        load=7,
+        ranges=RANGES,
+        next_step='do "this" \u2028 now.',
+    )
+    error.__cause__ = ValueError("the reason\nand what a row holds")
+    return error
+
+
+def assert_same(found: PenstockError | None, sent: PenstockError) -> None:
+    assert found is not None
+    assert type(found) is type(sent)
+    assert (found.what, found.pipeline, found.load, found.ranges, found.next_step) == (
+        sent.what, sent.pipeline, sent.load, sent.ranges, sent.next_step
+    )  # fmt: skip
+    assert str(found) == str(sent)
+    assert isinstance(found.__cause__, CarriedCause)
+    assert str(found.__cause__) == "ValueError: the reason"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_keeps_every_field_on_both_ways(kind: type[PenstockError]) -> None:
+    sent = make_error(kind)
+    trace = f"Traceback:\n  raise\npenstock.carrying.CarriedError: {CarriedError(sent)}\n\n\tat org.apache.spark"
+    arrived = recover_error(trace)
+    assert_same(arrived, sent)
+
+    assert arrived is not None
+    words = LastWords()
+    lines = ["a line of Spark\n", *tell_error(arrived).splitlines(keepends=True)]
+    assert [line.strip() for line in words.listen(lines)] == [
+        "a line of Spark",
+        f"penstock: {' '.join(str(sent).split())}",
+    ]
+    assert_same(words.read(1), sent)
+
+
+def test_the_error_of_a_task_that_spark_logged_is_not_the_drivers() -> None:
+    words = LastWords()
+    lost = f"WARN TaskSetManager: Lost task 0.0: CarriedError: {CarriedError(make_error(LogLostError))}\n"
+    assert list(words.listen([lost])) == [lost]
+    assert type(words.read(-9)) is StageError
+    assert "killed by signal 9" in str(words.read(-9))
+
+
+def test_the_exit_code_tells_the_class_of_an_error_without_words() -> None:
+    words = LastWords()
+    assert list(words.listen(["at last\n", "\n"])) == ["at last\n", "\n"]
+    assert isinstance(words.read(3), HeldError)
+    assert type(words.read(137)) is StageError
+    assert "exit code 137: at last" in str(words.read(137))
+
+
+def test_an_error_is_filled_only_with_what_it_does_not_say_itself() -> None:
+    with pytest.raises(StageError) as bare, concerning("orders", 7):
+        raise StageError("what", ranges=RANGES[:1])
+    assert (bare.value.pipeline, bare.value.load, bare.value.ranges) == ("orders", 7, RANGES[:1])
+    other = FencedError("what", pipeline="clicks", load=8).fill("orders", 7, RANGES)
+    assert (other.pipeline, other.load, other.ranges) == ("clicks", 8, ())
+    assert other.next_step
+
+
+def test_a_text_names_at_most_five_ranges_and_counts_the_others() -> None:
+    assert name_ranges(RANGES) == "partition 0 offsets [5, 9); partition 3 offsets [0, 9007199254740992)"
+    assert name_few(range(5)) == ["0", "1", "2", "3", "4"]
+    assert name_few(range(6)) == ["0", "1", "2", "3", "4", "and 1 more"]
+    assert name_few([]) == []
+    assert name_ranges(MANY).endswith("partition 4 offsets [1000000000, 2000000000); and 995 more")
+
+
+def test_an_error_over_a_thousand_partitions_is_short_to_people_and_whole_to_programs() -> None:
+    error = StageError("what happened.", pipeline="orders", load=7, ranges=MANY, next_step="try again.")
+    assert len(str(error)) < 500
+    assert len(render_body(Alert("orders", "load_failed", reason=error.what, next_step="", ranges=error.ranges))) < 500
+    told = list(LastWords().listen(tell_error(error).splitlines()))
+    assert len("".join(told)) < 500
+    arrived = recover_error(str(CarriedError(error)))
+    assert arrived is not None
+    assert arrived.ranges == tuple(MANY)
+
+
+def test_a_complaint_of_postgresql_about_a_value_shows_no_value() -> None:
+    complaint = psycopg.errors.InvalidTextRepresentation('invalid input syntax for type integer: "4711-secret"')
+    assert "4711" not in str(explain(complaint))
+    assert "SQLSTATE 22P02" in str(explain(complaint))
+    assert keep_cause(complaint) is None
+    locked = psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
+    assert keep_cause(locked) is locked
+    with pytest.raises(PenstockError) as raised, concerning("orders", 7):
+        raise locked
+    assert raised.value.__cause__ is locked
+    assert str(raised.value).startswith("orders load 7: another session holds a lock: canceling statement")
