@@ -19,7 +19,12 @@ from confluent_kafka.admin import AdminClient
 
 from fix_airflow import CANARY
 from loading_process import locked
+from penstock.backfill.asking import AllGaps, Asked
+from penstock.backfill.planning import plan_backfill
+from penstock.pipeline import read_pipelines
+from penstock.planning import plan_load
 from penstock.rollback import roll_back
+from producing import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,6 +231,65 @@ def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_acce
     ]
     assert airflow.run("lost")[1] == "success"
     assert [alert["title"] for alert in alerts] == ["Penstock: lost is held", "Penstock: lost is no longer held"]
+
+
+def test_a_load_whose_log_is_lost_while_it_is_staged_is_alerted_at_once_and_so_is_one_of_a_backfill(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    account.send_orders(20)
+    declare(airflow, "losing", account.topic, alerts="alerts")
+    pipeline = read_pipelines(airflow.pipelines)["losing"]
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    assert airflow.run("losing")[1] == "success"
+    [(first,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'losing'")
+    roll_back(airflow.loads, first, "ann", "a mistake")
+    account.send_orders(10)
+
+    # Planned by the very runs that follow, so that the log is lost between their plans and their reads.
+    live = plan_load(airflow.loads, settings, pipeline, "live").load
+    asked = Asked(AllGaps(), "ann")
+    (filling,) = plan_backfill(airflow.loads, settings, pipeline, asked, "filling").load_ids
+    account.delete_before(25)
+    assert live is not None
+    for dag, run, load_id, task, offsets in (
+        ("losing", "live", live.load_id, "stage", "[20, 25)"),
+        ("penstock_backfill", "filling", filling, "load.stage", "[0, 20)"),
+    ):
+        conf = {"pipeline": "losing"} if dag == "penstock_backfill" else {}
+        airflow.post(f"dags/{dag}/dagRuns", {"dag_run_id": run, "logical_date": None, "conf": conf})
+        assert airflow.await_end(dag, run) == "failed"
+        assert airflow.tries(dag, run)[task] == 1
+        alert = alerts.pop()
+        assert alert["title"] == f"Penstock: load {load_id} of losing failed"
+        lines = dict(line.split(": ", 1) for line in alert["message"].splitlines())
+        assert lines["Reason"].startswith(f"topic {account.topic}: the log of partition 0 starts at offset 25 now")
+        assert "Next:" not in lines["Reason"]
+        assert lines["What to do"].startswith("start a new run: it stops and says what is lost")
+        told = airflow.log(dag, run, task) if dag == "losing" else []
+        assert not told or told[-1].startswith(f"losing load {load_id} partition 0 offsets {offsets}: topic")
+        assert not [line for line in told if "penstock-error" in line and "CarriedError" not in line]
+    assert alerts == []
+
+
+def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert_as_on_the_command_line(
+    airflow: AirflowSite, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    declare(airflow, "refused", make_topic(1), alerts="alerts", retries=0)
+    with psycopg.connect(airflow.loads) as connection:
+        connection.execute("alter table penstock.position rename column origin to start")
+    try:
+        run, state = airflow.run("refused")
+    finally:
+        with psycopg.connect(airflow.loads) as connection:
+            connection.execute("alter table penstock.position rename column start to origin")
+    assert state == "failed"
+    explained = airflow.log("refused", run, "plan")[-1]
+    assert explained.startswith('refused: PostgreSQL: column "origin" of relation "position" does not exist')
+    assert "Next: check the database" in explained
+    [alert] = alerts
+    assert alert["title"] == "Penstock: a run of refused failed"
+    assert "What to do: check the database and the rights of the role in PENSTOCK_DB" in alert["message"]
 
 
 def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once(

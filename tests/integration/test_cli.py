@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from declaring import declare, write_declaration
 from fix_kafka import MakeTopic
+from fix_loads import stage_rows
 from penstock.cli.main import app
 from penstock.planning import plan_load
 from penstock.stack.broker import Broker
@@ -282,3 +283,55 @@ def test_a_load_is_verified_rolled_back_and_loaded_again_as_two_by_a_backfill(
     code, _, told = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
     assert code == 6
     assert "have been loaded again meanwhile" in told
+
+
+def test_a_log_lost_while_a_load_is_staged_is_told_whole_by_the_document_of_its_run(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(2))
+    write_declaration(cli.folder, account.topic)
+    for partition in (0, 1):
+        account.send_orders(10, partition=partition)
+    db = cli.environment["PENSTOCK_DB"]
+    load = plan_load(db, {"bootstrap.servers": kafka.bootstrap}, declare(account.topic), "planned").load
+    assert load is not None
+    account.delete_before(6, partition=1)
+
+    code, out, told = cli("run", "orders", "--run-id", "planned", "--json")
+
+    document = json.loads(out)
+    error, next_step = document.pop("error"), document.pop("next_step")
+    assert document == {
+        "load": load.load_id,
+        "state": "log_lost",
+        "pipeline": "orders",
+        "ranges": [{"partition": 1, "from": 0, "until": 6}],
+        "exit_code": 4,
+    }
+    assert code == 4
+    assert error.startswith(f"topic {account.topic}: the log of partition 1 starts at offset 6 now")
+    assert "Next:" not in error
+    assert next_step.startswith("start a new run: it stops and says what is lost")
+    assert told.splitlines()[-1] == f"orders load {load.load_id} partition 1 offsets [0, 6): {error} Next: {next_step}"
+    with psycopg.connect(db) as connection:
+        (cause,) = connection.execute("select cause from penstock.loads").fetchone() or ()
+    assert cause == told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["approve", "discard"])
+def test_what_postgresql_refuses_is_told_with_the_load_its_pipeline_and_its_ranges(cli: Cli, command: str) -> None:
+    db = cli.environment["PENSTOCK_DB"]
+    load_id = stage_rows(db)
+    with psycopg.connect(db) as connection:
+        connection.execute("alter table penstock.event rename column why to reason")
+        connection.execute("update penstock.load set state = 'held'")
+
+    code, document = cli.document(command, str(load_id), "--why", "a test")
+
+    assert code == 1
+    assert document["error"].startswith('PostgreSQL: column "why" of relation "event" does not exist')
+    assert document["next_step"].startswith("check the database")
+    assert (document["load"], document["pipeline"]) == (load_id, "orders")
+    assert [(each["partition"], each["from"], each["until"]) for each in document["ranges"]] == [
+        (0, 0, 100), (1, 500, 700)
+    ]  # fmt: skip

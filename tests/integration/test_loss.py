@@ -225,6 +225,32 @@ def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: 
     assert losses(loader) == []
 
 
+def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines_and_its_ranges_are_all_there(
+    start: Start, receiver: Receiver
+) -> None:
+    account, loader = start()
+    plan(loader, "first")
+    account.send_orders(10)
+    delete_before(account, 6)
+    with connect(loader.db) as connection:  # as if the topic had lost a thousand partitions with the records in them
+        connection.execute(
+            "insert into penstock.position select generation_id, number, 10, 0 from penstock.generation,"
+            " generate_series(1, 1000) number"
+        )
+
+    with pytest.raises(LogCutError, match=r"partition 0 offsets \[0, 6\) are lost") as stopped:
+        plan(loader)
+
+    assert len(str(stopped.value)) < 1500
+    assert "and 996 more" in str(stopped.value)
+    [(cause,)] = loader.query("select cause from penstock.hold")
+    assert cause == stopped.value.what
+    assert len(health(loader).cause) < 1500
+    assert tell(loader, [receiver.url]) == [True]
+    (message,) = receiver.messages
+    assert len(message["message"]) < 1500
+
+
 def test_a_preview_of_a_plan_holds_nothing_and_records_nothing(start: Start) -> None:
     from penstock.loading import preview_load
 

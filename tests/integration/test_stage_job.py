@@ -18,7 +18,7 @@ import psutil
 import psycopg
 import pytest
 
-from penstock.errors import FencedError
+from penstock.errors import FencedError, StageError
 from penstock.stack import ports
 from penstock.stack.processes import await_condition
 from penstock.submitting import (
@@ -139,11 +139,23 @@ def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, ac
     begun.begin_again()
     exit_code, log = run_job(begun, tmp_path)
     assert exit_code == FencedError.exit_code
-    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id} partition 0 offsets")
+    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id}: attempt 1 does not count")
     with pytest.raises(FencedError, match="attempt 1 does not count") as raised:
         submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
     assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
+    assert raised.value.ranges == begun.load().ranges
     assert "`penstock status` shows where it stands" in raised.value.next_step
+
+
+def test_the_error_of_a_driver_that_died_without_words_names_the_load_and_its_ranges(db: str, account: Account) -> None:
+    account.send_orders(10)
+    begun = begin(db, account.bootstrap, account.topic)
+    settings = replace(begun.settings, spark_master="nowhere://")
+    with pytest.raises(StageError, match="the Spark driver ended with exit code 1: ") as raised:
+        submit(settings, begun.load_id, begun.attempt, io.StringIO())
+    assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
+    assert raised.value.ranges == begun.load().ranges
+    assert "look into its log" in raised.value.next_step
 
 
 def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_and_nothing_is_twice(
