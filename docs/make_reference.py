@@ -30,9 +30,9 @@ ends with a fingerprint of its whole name. Each pipeline has a DAG of its own: a
 that Airflow refuses, is an import error of `dags/penstock_broken_declarations.py`, and the other pipelines stay.
 """
 AFTER_COLUMNS = """
-A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. There are no
-array indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or `value: bytes`
-there is one column, of type `text` or `bytea`, and its path is `$`.
+A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`, in 100 steps at
+most. There are no array indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or
+`value: bytes` there is one column, of type `text` or `bytea`, and its path is `$`.
 
 After the declared columns every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
 record), and `_key` if `key` is set. Names that begin with `_` are kept for these.

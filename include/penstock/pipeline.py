@@ -23,7 +23,7 @@ from pydantic import (
 
 from penstock.columns import ColumnType
 from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
-from penstock.declaration.parts import STRICT, Check, Column, Target, TargetField
+from penstock.declaration.parts import KEPT, STRICT, Check, Column, Target, TargetField
 from penstock.declaration.reading import list_files, read_each_file, read_file, read_one_of, tell_mistake
 from penstock.declaration.relations import column_names, find_mistakes, unfold
 from penstock.declaration.schedules import check_schedule
@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 Start = Literal["earliest", "latest"] | datetime
-_KEPT = object()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _START = "earliest, latest, or an ISO time with a zone such as 2026-01-31T00:00:00Z"
 
@@ -86,7 +85,7 @@ def _check_schedule(schedule: str, info: ValidationInfo) -> str:
 
 
 def _is_kept(info: ValidationInfo) -> bool:
-    return info.context is _KEPT
+    return info.context is KEPT
 
 
 def _read_start(value: object) -> Start:
@@ -200,8 +199,8 @@ class Pipeline(BaseModel):
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:
         """Read a declaration that the ledger keeps, JSON or its value: what was accepted once is not refused later."""
         if isinstance(given, str):
-            return cls.model_validate_json(given, context=_KEPT)
-        return cls.model_validate(given, context=_KEPT)
+            return cls.model_validate_json(given, context=KEPT)
+        return cls.model_validate(given, context=KEPT)
 
     @model_validator(mode="wrap")
     @classmethod

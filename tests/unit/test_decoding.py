@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.columns import parse_type
 from penstock.conversion import make_conversion
+from penstock.declaration.json_path import MOST_STEPS
 from penstock.decoding import MAX_VALUE, Decoder, Field, Layout
 from penstock.reading.contract import Batch
 from penstock.unfit import Unfit
@@ -41,6 +42,14 @@ def decode_one(type_: str, value: bytes | None, *, required: bool = False, unit:
     decoded = Decoder(layout, 7).decode(batch_of([value]))
     assert len(decoded.rows) + len(decoded.poison) == 1
     return decoded.poison[0].reason if decoded.poison else decoded.rows.column(0)[0].as_py()
+
+
+def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() -> None:
+    path = ("a",) * MOST_STEPS
+    decoder = Decoder(Layout((Field("c", parse_type("bigint"), path),)), 7)
+    decoded = decoder.decode(batch_of([b'{"a":' * MOST_STEPS + b"1" + b"}" * MOST_STEPS, b'{"a": 1}']))
+    assert decoded.rows.column(0).to_pylist() == [1]
+    assert [poison.reason for poison in decoded.poison] == ["wrong_type"]
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"columns": {"id": {"type": "int", "path": "id"}}}, "columns.0.path", "does not begin with $"),
     ({"columns": {"id": {"type": "int", "path": "$.a[0]"}}}, "columns.0.path", "cannot read the array index '[0]'"),
     ({"columns": {"id": {"type": "int", "path": ["a"]}}}, "columns.0.path", "must be a JSON path, not a list"),
+    (
+        {"columns": {"id": {"type": "int", "path": "$" + ".a" * 101}}},
+        "columns.0.path",
+        "a path of 101 steps; allowed: 100",
+    ),
     ({"columns": {"_offset": {"type": "int"}}}, "columns.0", "begins with _"),
     ({"columns": {"Id": {"type": "int"}}}, "columns.0", "no column name"),
     ({"columns": {"x" * 64: {"type": "int"}}}, "columns.0", "63 characters at most"),
@@ -264,7 +269,8 @@ def test_any_schedule_is_refused_or_comes_by_croniters_reckoning(text: str) -> N
 
 
 def test_a_declaration_that_the_ledger_keeps_is_read_by_the_rules_of_its_time() -> None:
-    kept = declare().model_dump(mode="json") | {"schedule": "0 0 30 2 *"}
+    deep = {"name": "deep", "type": "bigint", "path": "$" + ".a" * 150}
+    kept = declare().model_dump(mode="json") | {"schedule": "0 0 30 2 *", "columns": [deep]}
     with pytest.raises(ValidationError):
         Pipeline.model_validate(kept)
     assert Pipeline.read_kept(kept).schedule == "0 0 30 2 *"
@@ -281,6 +287,12 @@ def test_a_password_written_in_place_of_a_connection_is_not_repeated(name: str) 
         with pytest.raises(ValidationError) as refused:
             Pipeline.model_validate({**MINIMAL, name: written})
         assert "canary" not in str(refused.value)
+
+
+def test_two_indexes_whose_columns_read_alike_are_both_taken() -> None:
+    columns = {name: {"type": "bigint"} for name in ("a_b", "c", "a", "b")}
+    indexes = (("a_b", "c"), ("a", "b", "c"))
+    assert declare(columns=columns, indexes=indexes).indexes == indexes
 
 
 def test_what_was_read_cannot_be_changed() -> None:

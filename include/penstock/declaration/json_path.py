@@ -7,6 +7,8 @@ import re
 from penstock.declaration.words import clip
 
 ALLOWED = "$ (the whole value), $.a.b, $['weird key']['x']; names only, no array indexes, wildcards or filters"
+# A decoder nests one struct a step, and Python's recursion ends at about 300 of them.
+MOST_STEPS = 100
 _PLAIN = r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\-\u0080-\U0010ffff]*"
 _STEP = re.compile(rf"""\.(?P<plain>{_PLAIN})|\['(?P<single>(?:[^'\\]|\\.)*)'\]|\["(?P<double>(?:[^"\\]|\\.)*)"\]""")
 

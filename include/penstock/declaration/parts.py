@@ -13,6 +13,7 @@ from pydantic import (
     PlainValidator,
     StrictBool,
     StrictStr,
+    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_serializer,
@@ -29,6 +30,8 @@ from penstock.declaration.words import clip, meant
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "information_schema")
+# The context of the validation of a declaration that the ledger keeps: it was accepted by the rules of its time.
+KEPT = object()
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -74,6 +77,13 @@ class Column(BaseModel):
     unit: Literal["s", "ms", "us"] | None = Field(
         default=None, description="For timestamps written as numbers: seconds, milli- or microseconds since 1970."
     )
+
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, path: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len(path) > json_path.MOST_STEPS and info.context is not KEPT:
+            raise ValueError(f"a path of {len(path)} steps; allowed: {json_path.MOST_STEPS} steps at most")
+        return path
 
     @field_validator("name")
     @classmethod
