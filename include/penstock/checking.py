@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.errors import DeclarationError, KafkaError
+from penstock.errors import DeclarationError, KafkaError, WrongUseError
 from penstock.kafka import read_log
 from penstock.ledger import connect
-from penstock.migrating import find_missing_migrations
+from penstock.migrating import compare_migrations
 from penstock.statements import read_statements
 from penstock.target import compare_columns, read_columns, refuse_other_kind
 
@@ -44,7 +44,12 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
 
 
 def _check_ledger(connection: Connection) -> Finding:
-    missing = find_missing_migrations(connection)
+    try:
+        difference = compare_migrations(connection)
+        difference.refuse()
+    except WrongUseError as error:
+        return Finding("-", "ledger", fits=False, told=error.what)
+    missing = difference.missing
     told = f"lacks {', '.join(missing)}: run `penstock migrate`" if missing else "up to date"
     return Finding("-", "ledger", not missing, told)
 

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from penstock import session
 from penstock.errors import FencedError, PenstockError, StageError, WrongUseError
-from penstock.migrating import apply_migrations, find_missing_migrations
+from penstock.migrating import apply_migrations, compare_migrations
 from penstock.pipeline import Pipeline
 from penstock.ranges import Range
 from penstock.settings import read_db
@@ -79,13 +79,14 @@ class CheckResult:
 def open_ledger(uri: str) -> Connection:
     """Connect to the ledger; one that this version of Penstock does not know is refused."""
     connection = connect(uri)
-    missing = find_missing_migrations(connection)
-    connection.rollback()
-    if missing:
+    try:
+        difference = compare_migrations(connection)
+        connection.rollback()
+        difference.refuse()
+        difference.refuse_missing()
+    except BaseException:
         connection.close()
-        raise WrongUseError(
-            f"the ledger in this database lacks {', '.join(missing)}.", next_step="run `penstock migrate`, once."
-        )
+        raise
     return connection
 
 

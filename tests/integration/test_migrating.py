@@ -1,0 +1,146 @@
+"""Migrations: an old ledger with data in it, a newer one, a changed text, and the schema that all of them make."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import ledger_schema
+from declaring import declare
+from fix_loads import Bind, stage_rows
+from loading_process import query
+from penstock.checking import check_services
+from penstock.errors import WrongUseError
+from penstock.ledger import migrate, open_ledger
+from penstock.migrating import read_migrations
+from penstock.proof.adding_up import find_ledger_faults
+from penstock.proof.counting import count_loads
+from penstock.publish import publish_load
+from penstock.quality import validate_load
+from penstock.ranges import Range
+from penstock.rollback import undo_rollback
+from penstock.settings import Settings
+from penstock.status import read_status
+from penstock.untold import find_untold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.stack.postgres import Postgres
+
+PIPELINE = declare("topic", indexes=[["id"]])
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def old(postgres: Postgres) -> Iterator[str]:
+    """A database as the migrations 0001 to 0014 made it, and as the code of that time filled it."""
+    name = f"old_{next(_numbers)}"
+    try:
+        db = postgres.create_database(name)
+        with psycopg.connect(db) as connection:
+            connection.execute(
+                "create schema penstock; create table penstock.migration"
+                " (name text primary key, applied_at timestamptz not null default now())"
+            )
+            for migration, text in read_migrations().items():
+                if migration < "0015":
+                    connection.execute(text)
+                    connection.execute("insert into penstock.migration (name) values (%s)", [migration])
+            connection.execute(Path(__file__).parents[1].joinpath("ledger_0014.sql").read_bytes())
+        yield db
+    finally:
+        postgres.drop_database(name)
+
+
+def test_an_old_ledger_with_data_is_upgraded_and_its_loads_go_on(old: str, bound: Bind) -> None:
+    before = query(old, "select * from penstock.loads order by load_id")
+    assert len(before) == 6
+
+    assert migrate(old) == [name for name in read_migrations() if name > "0014_differences.sql"]
+
+    loads = "select load_id, state, rows, quarantined, holes from penstock.loads order by load_id"
+    assert query(old, loads) == [
+        (1, "published", 27, 2, 1), (2, "published", 20, 0, 0), (3, "rolled_back", 20, 0, 0),
+        (4, "published", 5, 0, 0), (5, "failed", None, None, None), (6, "validated", 19, 1, 0),
+    ]  # fmt: skip
+    kafka = bound(old)
+    with open_ledger(old) as connection:
+        assert [alert.kind for alert in find_untold(connection, "orders")] == ["hold_ended"]
+        [status] = read_status(connection, kafka, [PIPELINE])
+    assert status.load == 6
+    assert [(partition.partition, partition.position) for partition in status.partitions] == [(0, 60), (1, 15)]
+    assert status.missing.gaps == 20
+
+    assert publish_load(old, kafka, 6).by_this_call
+    undo_rollback(old, 3, "ann", "they were right")
+    load_id = stage_rows(old, [Range(0, 80, 100)], pipeline=PIPELINE)
+    assert load_id == 7
+    assert validate_load(old, load_id).passed
+    assert publish_load(old, kafka, load_id).by_this_call
+
+    with open_ledger(old) as connection:
+        assert find_ledger_faults(connection, "orders") == []
+    counted = list(count_loads(old, "orders"))
+    assert [fault for _, faults in counted for fault in faults] == []
+    assert sum(each.found for ranges, _ in counted for each in ranges) == 27 - 5 + 20 + 20 + 5 + 19 + 20
+    assert query(old, "select * from penstock.gaps") == []
+
+
+def test_migrations_applied_before_get_their_checksum_at_the_upgrade(old: str, db: str) -> None:
+    migrate(old)
+
+    sums = "select name, checksum from penstock.migration order by name"
+    assert query(old, sums) == query(db, sums)
+    assert all(len(checksum) == 64 for _, checksum in query(old, sums))
+
+
+def test_an_upgraded_ledger_has_the_schema_of_a_new_one(old: str, db: str) -> None:
+    migrate(old)
+
+    upgraded = [fact for fact in ledger_schema.describe_ledger(old) if "load_3" not in fact and "load_6_1" not in fact]
+    assert upgraded == ledger_schema.describe_ledger(db)
+
+
+def test_the_schema_of_the_ledger_is_the_one_that_is_written_down(db: str) -> None:
+    written = ledger_schema.FILE.read_text().splitlines()
+
+    found = ledger_schema.describe_ledger(db)
+
+    difference = [f"+ {fact}" for fact in found if fact not in written]
+    difference += [f"- {fact}" for fact in written if fact not in found]
+    assert found == written, "\n".join([f"if it is meant, run `{ledger_schema.COMMAND}`:", *difference])
+
+
+def test_a_ledger_newer_than_the_code_is_refused_and_nothing_is_changed(db: str) -> None:
+    with psycopg.connect(db) as connection:
+        connection.execute("insert into penstock.migration (name, checksum) values ('9999_later.sql', 'x')")
+
+    for refused in (open_ledger, migrate):
+        with pytest.raises(WrongUseError, match=r"newer than this version of Penstock.*9999_later\.sql"):
+            refused(db)
+    [finding, *_] = check_services(Settings(db, {}, Path("none"), "local"), [])
+    assert (finding.fits, "9999_later.sql" in finding.told) == (False, True)
+
+
+def test_a_changed_text_of_an_applied_migration_is_refused_with_its_name(db: str) -> None:
+    with psycopg.connect(db) as connection:
+        connection.execute("update penstock.migration set checksum = 'another' where name = '0002_alerts.sql'")
+
+    for refused in (open_ledger, migrate):
+        with pytest.raises(WrongUseError, match=r"other texts of 0002_alerts\.sql"):
+            refused(db)
+    [finding, *_] = check_services(Settings(db, {}, Path("none"), "local"), [])
+    assert (finding.fits, "0002_alerts.sql" in finding.told) == (False, True)
+
+
+def test_the_events_of_a_hold_are_found_by_an_index(db: str) -> None:
+    with psycopg.connect(db) as connection:
+        connection.execute("set enable_seqscan = off")
+        plan = connection.execute("explain select from penstock.event where hold_id = 5").fetchall()
+
+    assert "event_by_hold" in str(plan)
