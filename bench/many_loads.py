@@ -32,10 +32,11 @@ from penstock.ledger import connect, open_ledger
 from penstock.maintenance.maintaining import maintain
 from penstock.pipeline import Pipeline
 from penstock.planning import plan_in, write_load
+from penstock.preparation import ensure_indexes, ensure_table
 from penstock.publish import publish_in
 from penstock.ranges import Range
 from penstock.status import read_status
-from penstock.target import attempt_table, create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
+from penstock.target import attempt_table, create_attempt_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

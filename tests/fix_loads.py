@@ -13,8 +13,9 @@ from fix_kafka import create_topic
 from penstock import ledger
 from penstock.kafka import Identity, read_identity
 from penstock.ledger import connect
+from penstock.preparation import ensure_indexes, ensure_table
 from penstock.ranges import Range, cut_chunks
-from penstock.target import attempt_table, create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
+from penstock.target import attempt_table, create_attempt_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -9,8 +9,8 @@ from penstock.errors import DeclarationError, KafkaError, WrongUseError
 from penstock.kafka import read_log
 from penstock.ledger import connect
 from penstock.migrating import compare_migrations
+from penstock.preparation import examine_target
 from penstock.statements import read_statements
-from penstock.target import compare_columns, read_columns, refuse_other_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,11 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
         found = [
             finding
             for pipeline in pipelines
-            for finding in (_check_topic(settings.kafka, pipeline), *_check_target(connection, pipeline))
+            for finding in (
+                _check_topic(settings.kafka, pipeline),
+                # The ledger says what was published in a target, if there is one that can be read.
+                *(_check_target(connection, pipeline) if ledger.fits else ()),
+            )
         ]
         connection.rollback()
     return [ledger, *found]
@@ -66,14 +70,14 @@ def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
 
 def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
     what = f"target {pipeline.target}"
-    found = read_columns(connection, pipeline.target)
     try:
-        refuse_other_kind(connection, pipeline)
-        added = compare_columns(pipeline, found) if found else []
+        fit = examine_target(connection, pipeline)
     except DeclarationError as error:
-        yield Finding(pipeline.name, what, fits=False, told=error.what)
+        yield Finding(pipeline.name, what, fits=False, told=f"{error.what} Next: {error.next_step}")
         return
-    told = f"there; {', '.join(added)} will be added" if added else "there, and fits" if found else "will be created"
+    told = "there, and fits" if fit.is_there else "will be created"
+    if fit.lacking:
+        told = f"there; {', '.join(fit.lacking)} will be added"
     yield Finding(pipeline.name, what, fits=True, told=told)
     yield _check_rights(connection, pipeline)
 

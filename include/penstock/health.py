@@ -12,11 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from penstock.errors import HoldKind
+    from penstock.errors import DeclarationError, HoldKind
     from penstock.plan import Fault, OnLoss
 
 Word = Literal[
-    "new", "ok", "behind", "loading", "held", "failed", "log_lost", "other_topic", "faulty", "broken", "unknown"
+    "new",
+    "ok",
+    "behind",
+    "loading",
+    "held",
+    "failed",
+    "log_lost",
+    "other_topic",
+    "faulty",
+    "bad_target",
+    "broken",
+    "unknown",
 ]
 
 
@@ -101,6 +112,11 @@ def judge(
 def judge_broken(name: str, mistakes: str) -> Health:
     """A pipeline whose declaration cannot be read is not loaded, and what it loads is not known."""
     return Health("broken", mistakes, f"correct the declaration, then penstock check {name}")
+
+
+def judge_bad_target(error: DeclarationError) -> Health:
+    """A target that does not fit takes no load, whatever the log holds."""
+    return Health("bad_target", error.what, error.next_step)
 
 
 def _judge_found(name: str, found: Found) -> Health:

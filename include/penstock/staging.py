@@ -10,6 +10,7 @@ from penstock import ledger, target
 from penstock.assignment import make_assignment
 from penstock.carrying import first_words, recover_error
 from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
+from penstock.preparation import ensure_indexes, ensure_table
 from penstock.ranges import Range, cut_chunks
 from penstock.statements import read_statements
 
@@ -42,9 +43,9 @@ def begin_staging(uri: str, load_id: int) -> int | None:
         if load.state not in ("planned", "staging"):
             raise _fenced(load, load.attempt)
         connection.rollback()
-        target.ensure_table(connection, load.declaration)
+        ensure_table(connection, load.declaration)
         connection.commit()
-        target.ensure_indexes(connection, load.declaration)
+        ensure_indexes(connection, load.declaration)
         connection.commit()
         attempt = ledger.begin_attempt(connection, load)
         target.create_attempt_table(connection, load, attempt)

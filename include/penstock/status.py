@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import IdentityError, KafkaError
-from penstock.health import Found, Health, Missing, Newest, OpenHold, judge, judge_broken
+from penstock.errors import DeclarationError, IdentityError, KafkaError
+from penstock.health import Found, Health, Missing, Newest, OpenHold, judge, judge_bad_target, judge_broken
 from penstock.identity import refuse_other_identity
 from penstock.kafka import TopicLog, read_logs
 from penstock.lag import read_first_timestamps
 from penstock.plan import find_faults
+from penstock.preparation import examine_target
 from penstock.statements import Room, read_statements
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def _describe(
         missing=missing,
         found=Found(row["verification_id"], row["faults"], row["first_fault"]) if row and row["faults"] else None,
     )
+    health = _judge_target(connection, pipeline) or health
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
 
 
@@ -162,6 +164,14 @@ def _find_other_topic(pipeline: Pipeline, row: dict[str, Any] | None, log: Topic
     except IdentityError as error:
         return error.what
     return ""
+
+
+def _judge_target(connection: Connection, pipeline: Pipeline) -> Health | None:
+    try:
+        examine_target(connection, pipeline)
+    except DeclarationError as error:
+        return judge_bad_target(error)
+    return None
 
 
 def _describe_partitions(

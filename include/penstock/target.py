@@ -10,7 +10,7 @@ from psycopg import sql
 
 from penstock.brief_locks import Wanted, lock_in_tries
 from penstock.columns import parse_type
-from penstock.errors import DeclarationError, PenstockError, StageError
+from penstock.errors import PenstockError, StageError
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from psycopg import Cursor
 
-    from penstock.brief_locks import Mode
     from penstock.ledger import Connection, Load
     from penstock.pipeline import Pipeline, Target
 
@@ -50,57 +49,8 @@ def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
     return declared | carried | key
 
 
-def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
-    """Create the target on first use; add to it the nullable columns that it lacks.
-
-    The caller commits soon: readers of the target wait for the end of the transaction that added a column.
-    """
-    _lock_preparation(connection, pipeline)
-    found = read_columns(connection, pipeline.target)
-    if not found:
-        _create_target(connection, pipeline)
-        return
-    refuse_other_kind(connection, pipeline)
-    missing = compare_columns(pipeline, found)
-    if missing:
-        make_way(connection, pipeline.target)
-        lock_in_tries(connection, _want_all(connection, pipeline))
-        types = describe_columns(pipeline)
-        _add_columns(connection, target_identifier(pipeline.target), [(name, types[name][0]) for name in missing])
-
-
-def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
-    """Create the declared indexes that the target lacks; an index on the same columns serves under any name.
-
-    A transaction of its own: building an index over rows takes time, and writers of the target wait for its end.
-    """
-    _lock_preparation(connection, pipeline)
-    target = pipeline.target
-    present = {tuple(columns) for (columns,) in _query(connection, "read_indexed_columns", target)}
-    for columns in pipeline.indexes:
-        if columns in present:
-            continue
-        make_way(connection, target)
-        lock_in_tries(connection, _want_all(connection, pipeline, "share"))
-        name = find_free_name(connection, target.schema_name, f"{target.table_name}_{'_'.join(columns)}_idx")
-        connection.execute(
-            sql.SQL("create index {} on {} ({})").format(
-                sql.Identifier(name), target_identifier(target), _join(columns)
-            )
-        )
-
-
-def _lock_preparation(connection: Connection, pipeline: Pipeline) -> None:
-    """One process prepares a target at a time."""
-    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [str(pipeline.target)])
-
-
-def _want_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access exclusive") -> Wanted:
-    leaves = [sql.Identifier(*found) for found in _query(connection, "read_partitions", pipeline.target)]
-    return Wanted(target_identifier(pipeline.target), tuple(leaves), mode, pipeline.name)
-
-
-def _query(connection: Connection, statement: str, target: Target) -> Cursor[Any]:
+def query_target(connection: Connection, statement: str, target: Target) -> Cursor[Any]:
+    """Run a statement of sql/target.sql that asks about the target."""
     name = target_identifier(target).as_string(None)
     return connection.execute(read_statements("target")[statement], {"target": name})
 
@@ -127,55 +77,8 @@ def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str,
     return {name: (type_, not_null) for name, type_, not_null in rows}
 
 
-def refuse_other_kind(connection: Connection, pipeline: Pipeline) -> None:
-    """Refuse a target that is no table partitioned by load: nothing could be attached to it."""
-    target = pipeline.target
-    row = connection.execute(
-        read_statements("target")["read_kind"], {"schema": target.schema_name, "table": target.table_name}
-    ).fetchone()
-    if row and not row[0]:
-        raise DeclarationError(
-            f"the target {target} exists and is no table partitioned by range (_load_id).",
-            pipeline=pipeline.name,
-            next_step="declare a target that does not exist yet; Penstock creates it.",
-        )
-
-
-def compare_columns(pipeline: Pipeline, found: dict[str, tuple[str, bool]]) -> list[str]:
-    """Find the declared columns that the target lacks; anything that cannot be added is refused."""
-    wanted = describe_columns(pipeline)
-    wrong = [
-        f"column {name} is {found[name][0]}, declared as {type_}"
-        for name, (type_, _) in wanted.items()
-        if name in found and found[name][0] != type_
-    ]
-    wrong += [f"column {name} is required, and a target that exists can only gain nullable columns"
-              for name, (_, required) in wanted.items() if name not in found and required]  # fmt: skip
-    wrong += [f"column {name} of the target is not null, and is not declared (or not as required)"
-              for name, (_, not_null) in found.items()
-              if not_null and not wanted.get(name, ("", False))[1]]  # fmt: skip
-    if wrong:
-        raise DeclarationError(
-            f"the target {pipeline.target} does not fit the declaration: {'; '.join(wrong)}.",
-            pipeline=pipeline.name,
-            next_step="change the declaration, or the table, or declare another target.",
-        )
-    return [name for name in wanted if name not in found]
-
-
-def _create_target(connection: Connection, pipeline: Pipeline) -> None:
-    target = pipeline.target
-    connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
-    columns = sql.SQL(", ").join(
-        sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL("not null" if required else ""))
-        for name, (type_, required) in describe_columns(pipeline).items()
-    )
-    connection.execute(
-        sql.SQL("create table {} ({}) partition by range (_load_id)").format(target_identifier(target), columns)
-    )
-
-
-def _add_columns(connection: Connection, table: sql.Identifier, columns: Iterable[tuple[str, str]]) -> None:
+def add_columns(connection: Connection, table: sql.Identifier, columns: Iterable[tuple[str, str]]) -> None:
+    """Add nullable columns, each a name and a type."""
     added = sql.SQL(", ").join(
         sql.SQL("add column {} {}").format(sql.Identifier(name), type_sql(type_)) for name, type_ in columns
     )
@@ -200,7 +103,8 @@ def shorten(name: str) -> str:
     return name.encode()[:54].decode(errors="ignore") + "_" + digest
 
 
-def _join(columns: tuple[str, ...]) -> sql.Composed:
+def join_names(columns: tuple[str, ...]) -> sql.Composed:
+    """Names of columns, with commas between them."""
     return sql.SQL(", ").join(map(sql.Identifier, columns))
 
 
@@ -239,7 +143,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
             next_step="this is a defect of Penstock; keep the attempt's table and report it.",
         ) from error
     for columns in load.declaration.indexes:
-        connection.execute(sql.SQL("create index on {} ({})").format(table, _join(columns)))
+        connection.execute(sql.SQL("create index on {} ({})").format(table, join_names(columns)))
     connection.execute(sql.SQL("analyze {}").format(table))
 
 
@@ -270,7 +174,7 @@ def add_missing_columns(connection: Connection, target: Target, table: sql.Ident
     )
     columns = missing.fetchall()
     if columns:
-        _add_columns(connection, table, columns)
+        add_columns(connection, table, columns)
 
 
 def attach_leaf(connection: Connection, target: Target, leaf: sql.Identifier, from_load: int, until_load: int) -> None:
@@ -290,7 +194,7 @@ def attach_leaf(connection: Connection, target: Target, leaf: sql.Identifier, fr
 
 def find_default(connection: Connection, target: Target) -> tuple[sql.Identifier, ...]:
     """Find the default partition of the target, if it has one."""
-    return tuple(sql.Identifier(*found) for found in _query(connection, "read_default_partition", target))
+    return tuple(sql.Identifier(*found) for found in query_target(connection, "read_default_partition", target))
 
 
 def make_way(connection: Connection, target: Target) -> None:

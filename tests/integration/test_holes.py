@@ -40,9 +40,10 @@ from penstock.holes.spans import Span as HoleSpan
 from penstock.kafka import read_log
 from penstock.ledger import Load, connect
 from penstock.planning import plan_load
+from penstock.preparation import ensure_indexes, ensure_table
 from penstock.publish import publish_load
 from penstock.stack.broker import Broker
-from penstock.target import create_attempt_table, ensure_indexes, ensure_table, key_attempt_table
+from penstock.target import create_attempt_table, key_attempt_table
 from plain_consumer import open_consumer, read_to_end
 from producing import Account, order
 
