@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AlertKind = Literal["hold_began", "hold_ended", "load_failed", "loss_recorded", "audit_failed"]
+AlertKind = Literal["hold_began", "hold_ended", "load_failed", "loss_recorded", "audit_failed", "leaves_left_out"]
 HEADINGS: dict[AlertKind, str] = {
     "hold_began": "is held",
     "hold_ended": "is no longer held",
     "load_failed": "failed",
     "loss_recorded": "has lost records, and goes on without them",
     "audit_failed": "did not pass its audit",
+    "leaves_left_out": "has partitions that cannot be merged",
 }
 # Loggers that tell the addresses they talk to, tokens included.
 TALKATIVE = ("apprise", "urllib3.connectionpool", "requests")
@@ -70,7 +71,7 @@ class Alert:
 
 def render_title(alert: Alert) -> str:
     """Say in one line what happened."""
-    if alert.hold is not None or alert.losses or alert.kind == "audit_failed":
+    if alert.hold is not None or alert.losses or alert.kind in ("audit_failed", "leaves_left_out"):
         return f"Penstock: {alert.pipeline} {HEADINGS[alert.kind]}"
     what = f"load {alert.load}" if alert.load is not None else "a run"
     return f"Penstock: {what} of {alert.pipeline} {HEADINGS[alert.kind]}"

@@ -125,6 +125,12 @@ class ProofError(PenstockError):
     may_retry = False
 
 
+class MergeError(PenstockError):
+    """Leaves of a target cannot be merged."""
+
+    may_retry = False
+
+
 class KafkaError(PenstockError):
     """Kafka did not answer as needed."""
 

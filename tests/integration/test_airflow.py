@@ -17,12 +17,17 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import declaring
 from fix_airflow import CANARY
+from fix_loads import stage_rows
 from loading_process import locked
 from penstock.backfill.asking import AllGaps, Asked
 from penstock.backfill.planning import plan_backfill
+from penstock.ledger import open_ledger, pass_checks, read_load
 from penstock.pipeline import read_pipelines
 from penstock.planning import plan_load
+from penstock.publish import publish_in
+from penstock.ranges import Range
 from penstock.rollback import roll_back
 from producing import Account
 
@@ -270,6 +275,36 @@ def test_a_load_whose_log_is_lost_while_it_is_staged_is_alerted_at_once_and_so_i
         assert not told or told[-1].startswith(f"losing load {load_id} partition 0 offsets {offsets}: topic")
         assert not [line for line in told if "penstock-error" in line and "CarriedError" not in line]
     assert alerts == []
+
+
+def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
+    airflow: AirflowSite, alerts: list[dict[str, Any]]
+) -> None:
+    pipeline = declaring.declare("topic", name="merged", target="airflow.merged")
+    loads = []
+    for at in range(0, 110, 10):
+        loads.append(stage_rows(airflow.loads, [Range(0, at, at + 10)], pipeline=pipeline))
+        with open_ledger(airflow.loads) as connection:
+            pass_checks(connection, read_load(connection, loads[-1]))
+            publish_in(connection, loads[-1])
+    first = loads[0]
+    with psycopg.connect(airflow.loads) as connection:
+        leaf = f"airflow.merged_load_{first}"
+        connection.execute(f"alter table {leaf} drop constraint load_{first}_1_pkey".encode())
+        connection.execute(f"insert into {leaf} select * from {leaf} where id = 3".encode())
+    declare(airflow, "merged", "topic", columns=declaring.COLUMNS, alerts="alerts", retries=0)
+    task = "dags/penstock_maintenance/tasks/merged"
+    airflow.wait(lambda: airflow.api.get(task).is_success, 90, "the DAG of the maintenance has the task")
+
+    run_id, _ = airflow.run("penstock_maintenance")
+
+    assert airflow.tasks("penstock_maintenance", run_id)["merged"] == "failed"
+    log = airflow.log("penstock_maintenance", run_id, "merged")
+    assert any("leaves before: 11, now: 2" in line for line in log)
+    assert f"{leaf} (loads {first} to {first}) cannot be merged: could not create unique index" in log[-1], log
+    [alert] = alerts
+    assert alert["title"] == "Penstock: merged has partitions that cannot be merged"
+    assert leaf in alert["message"]
 
 
 def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert_as_on_the_command_line(

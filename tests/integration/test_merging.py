@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -45,10 +46,12 @@ if TYPE_CHECKING:
     from penstock.maintenance.maintaining import Maintained
     from penstock.pipeline import Pipeline
     from penstock.stack.broker import Broker
+    from penstock.stack.postgres import Postgres
 
 ORDERS = declare("topic", indexes=[["id"]])
 ROWS = 10
 LOADS = "select count(*) from penstock.load"
+STRAY = "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace and relkind = 'r'"
 COUNT = "select count(*), count(distinct (_partition, _offset)) from analytics.orders"
 
 
@@ -142,9 +145,9 @@ def test_leaves_become_one_and_every_row_stays_as_it_was_with_its_indexes(db: st
     assert rows(db) == before
     assert query(db, "select indexname, split_part(indexdef, 'USING ', 2) from pg_indexes"
                      " where tablename = 'orders_loads_1_3' order by 1") == [
-        ("orders_loads_1_3_id_idx", "btree (id)"),
-        ("orders_loads_1_3_lower_idx", "btree (lower(note)) WHERE (id > 5)"),
-        ("orders_loads_1_3_pkey", "btree (_partition, _offset, _load_id)"),
+        ("merge_1_3_id_idx", "btree (id)"),
+        ("merge_1_3_lower_idx", "btree (lower(note)) WHERE (id > 5)"),
+        ("merge_1_3_pkey", "btree (_partition, _offset, _load_id)"),
     ]  # fmt: skip
     assert query(db, "select count(*) from pg_index i join pg_inherits h on h.inhrelid = i.indexrelid"
                      " where i.indrelid = 'analytics.orders_loads_1_3'::regclass") == [(2,)]  # fmt: skip
@@ -169,7 +172,7 @@ def test_the_merged_leaf_takes_its_place_without_a_row_being_read_or_an_index_be
         told: list[str] = []
         keeper.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
         assert merge_in(keeper, reader, merge) == 3 * ROWS
-    assert sorted(ready) == [("orders_loads_1_3_id_idx",), ("orders_loads_1_3_pkey",)]
+    assert sorted(ready) == [("merge_1_3_id_idx",), ("merge_1_3_pkey",)]
     assert any("implied by existing constraints" in message for message in told), told
     assert not any("verifying table" in message for message in told), told
 
@@ -354,6 +357,70 @@ def test_the_same_offsets_of_a_topic_that_was_created_again_lie_in_one_leaf(db: 
     assert query(db, COUNT) == [(30, 20)]
 
 
+def damage_key(db: str, load: int) -> None:
+    """Let a leaf hold a row twice, as it can where somebody has dropped its key."""
+    leaf = f"analytics.orders_load_{load}"
+    key = f"load_{load}_1_pkey"
+    with psycopg.connect(db) as connection:
+        connection.execute(f"alter table {leaf} drop constraint {key}".encode())
+        connection.execute(f"insert into {leaf} select * from {leaf} where id % 10 = 3".encode())
+
+
+def test_a_leaf_that_cannot_be_merged_is_left_out_and_named_and_the_others_are_merged(db: str) -> None:
+    loads = publish_loads(db, 9)
+    damage_key(db, loads[1])
+    before = rows(db)
+
+    done = merge_all(db)
+
+    assert leaves(db) == [(1, 2), (2, 3), (3, 10)]
+    assert rows(db) == before
+    (left,) = done.left_out
+    assert (left.leaf, left.from_load, left.until_load) == ("analytics.orders_load_2", 2, 3)
+    assert "could not create unique index" in left.reason
+    assert query(db, STRAY) == []
+
+    again = merge_all(db)
+    assert ([each.leaf for each in again.left_out], again.merges) == (["analytics.orders_load_2"], 0)
+    with psycopg.connect(db) as connection:
+        connection.execute("delete from analytics.orders where _load_id = 2 and id = 13")
+    assert merge_all(db).left_out == ()
+    assert query(db, "select * from penstock.left_out") == []
+    assert leaves(db) == [(1, 10)]
+
+
+def test_a_leaf_with_a_damaged_page_is_left_out_by_its_copy(db: str, postgres: Postgres) -> None:
+    publish_loads(db, 7)
+    ((path,),) = query(db, "select pg_relation_filepath('analytics.orders_load_3')")
+    postgres.stop("fast")
+    file = postgres.data / path
+    content = bytearray(file.read_bytes())
+    content[4000:4016] = b"\xff" * 16
+    file.write_bytes(content)
+    postgres.start()
+
+    done = merge_all(db)
+
+    assert [(left.leaf, left.reason) for left in done.left_out] == [
+        ("analytics.orders_load_3", f'invalid page in block 0 of relation "{path}" (SQLSTATE XX001, DataCorrupted)')
+    ]
+    assert leaves(db) == [(1, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+
+
+def test_maintain_exits_with_1_and_names_the_leaf_that_it_left_out(db: str, tmp_path: Path) -> None:
+    damage_key(db, publish_loads(db, 11)[0])
+    write_declaration(tmp_path, "topic", indexes=[["id"]])
+    given = {"PENSTOCK_DB": db, "PENSTOCK_KAFKA": "localhost:1", "PENSTOCK_PIPELINES": str(tmp_path)}
+    command = [str(BIN / "penstock"), "maintain", "orders", "--json"]
+    done = subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    (document,) = json.loads(done.stdout)["pipelines"]
+    assert (document["leaves_before"], document["leaves_after"], document["merges"]) == (11, 2, 1)
+    (left,) = document["left_out"]
+    assert left["leaf"] == "analytics.orders_load_1"
+    assert "analytics.orders_load_1 (loads 1 to 1) cannot be merged: could not create unique index" in done.stderr
+
+
 def test_one_process_maintains_a_pipeline_and_another_is_told_so(db: str) -> None:
     publish_loads(db, 3)
     with psycopg.connect(db) as other:
@@ -386,8 +453,10 @@ def test_a_process_killed_between_the_copy_and_the_swap_leaves_nothing(db: str, 
     )
     assert len(leaves(db)) == 10
     assert query(db, "select relname from pg_class where relname like 'orders_loads%%'") == []
+    assert query(db, STRAY) == [("merge_1_10",)], "what the first transaction has copied"
     done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True, timeout=60)
-    assert '"leaves_before": 10, "leaves_after": 1, "merges": 1' in done.stdout
+    assert '"leaves_before": 10, "leaves_after": 1, "merges": 1, "left_out": []' in done.stdout
+    assert query(db, STRAY) == []
     assert query(db, COUNT) == [(100, 100)]
 
 
@@ -417,3 +486,27 @@ def test_whole_loads_stay_accounted_for_through_merges_a_replay_a_rollback_and_i
     with psycopg.connect(db) as connection:
         connection.execute("update analytics.orders set id = -1 where _partition = 0 and _offset = 47")
     assert [fault.range for fault in loader.verify(share=0).faults] == [Range(0, 47, 48)]
+
+
+def test_a_record_whose_text_is_over_a_gigabyte_is_merged_verified_replayed_and_rolled_back(
+    db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    columns = {**COLUMNS, "doc": {"type": "jsonb", "path": "$.doc"}}
+    loader = Loader(db, kafka.bootstrap, spark, declare(account.topic, columns=columns))
+    loads = []
+    for number in range(3):
+        wide = ",".join(["1e131071"] * 9000) if number == 1 else "1"
+        account.send([f'{{"id": {number}, "doc": [{wide}]}}'.encode()])
+        loads.append(loader.load())
+    numbers = "select _offset, jsonb_array_length(doc) from analytics.orders order by 1"
+
+    assert merge_all(db, loader.pipeline).leaves_after == 1
+    assert loader.query(numbers) == [(0, 1), (1, 9000), (2, 1)]
+    verified = loader.verify()
+    assert (verified.faults, verified.rows_compared) == ((), 3)
+    loader.backfill(ByOffsets((Span(0, 0, 2),)), replace=True)
+    roll_back(db, loads[2], "ann", "wrong prices")
+    undo_rollback(db, loads[2], "ann", "they were right")
+    assert loader.query(numbers) == [(0, 1), (1, 9000), (2, 1)]
+    assert loader.verify().faults == ()

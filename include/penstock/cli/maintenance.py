@@ -2,7 +2,7 @@
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,29 +28,35 @@ def maintain(
         settings = read_environment()
         chosen = choose_each(settings.pipelines, names)
         failed: list[tuple[str, PenstockError]] = [(broken.name, broken.error) for broken in chosen.broken]
-        documents = []
+        documents, codes = [], []
         for pipeline in chosen.pipelines:
             try:
-                documents.append(_maintain(settings.db, pipeline, dry_run=dry_run))
+                done = _maintain(settings.db, pipeline, dry_run=dry_run)
             except PenstockError as error:  # one pipeline stops no other
                 failed.append((pipeline.name, error))
+                continue
+            documents.append(asdict(done))
+            if done.refused:
+                output.tell(str(done.refused))
+                codes.append(done.refused.exit_code)
         for name, stopped in failed:
             output.tell(str(stopped))
             documents.append(output.describe_error(stopped) | {"pipeline": name})
         if json:
             output.print_json({"pipelines": documents})
-        if failed:
-            raise typer.Exit(max(stopped.exit_code for _, stopped in failed))
+        codes += [stopped.exit_code for _, stopped in failed]
+        if codes:
+            raise typer.Exit(max(codes))
 
 
-def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> dict[str, Any]:
+def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> "Maintained":
     from penstock.maintenance.maintaining import maintain as maintain_pipeline
     from penstock.maintenance.maintaining import preview_maintenance
 
     with concerning(pipeline.name):
         done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.tell)
     output.tell(_describe(done, dry_run=dry_run))
-    return asdict(done)
+    return done
 
 
 def _describe(done: "Maintained", *, dry_run: bool) -> str:

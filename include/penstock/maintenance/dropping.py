@@ -10,6 +10,7 @@ from psycopg import sql
 from penstock import ledger
 from penstock.leaf import kept_table
 from penstock.maintenance.reading import query
+from penstock.target import STAGE_SCHEMA
 
 if TYPE_CHECKING:
     from penstock.ledger import Connection
@@ -39,6 +40,14 @@ def _drop_kept(connection: Connection, load_id: int) -> bool:
     except psycopg.errors.LockNotAvailable:
         return False
     return ended
+
+
+def drop_stray_merges(connection: Connection, pipeline_id: int) -> int:
+    """Drop the tables of merges that ended between their two transactions; the caller alone merges in the pipeline."""
+    names = [row["name"] for row in query(connection, "find_stray_merges", pipeline_id=pipeline_id)]
+    for name in names:
+        connection.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(STAGE_SCHEMA, name)))
+    return len(names)
 
 
 def drop_uncounted(connection: Connection, pipeline_id: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock.alerts import Alert, AlertKind, alert_once
-from penstock.errors import HeldError, LogLostError, PenstockError, ProofError
+from penstock.errors import HeldError, LogLostError, MergeError, PenstockError, ProofError
 from penstock.ledger import connect, read_load
 from penstock.orchestration.connections import read_alert_urls, read_db
 from penstock.orchestration.failing import read_cause, read_reason
@@ -31,6 +31,8 @@ def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
     kind: AlertKind = "hold_began" if isinstance(cause, HeldError) else "load_failed"
     if isinstance(cause, ProofError):
         kind = "audit_failed"
+    if isinstance(cause, MergeError):
+        kind = "leaves_left_out"
     load_id = cause.load if cause and cause.load is not None else _read_planned(context)
     _alert(
         connection_id,

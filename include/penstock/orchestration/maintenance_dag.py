@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from penstock.orchestration import maintenance_step
-from penstock.orchestration.notifying import tell_failure, tell_retry
+from penstock.orchestration.notifying import PenstockNotifier, tell_retry
 from penstock.orchestration.pipeline_dag import retry
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ left by attempts that never counted.
 
 There is a task for each pipeline; one that fails stops no other. It may be triggered at any time, and beside loads.
 Readers wait for a moment at most. A merge that gave way to a rollback or a replay, or that found long readers, is tried
-again.
+again. A partition that PostgreSQL cannot copy is left out: the others are merged, then the task fails, names it, and
+alerts.
 """
 
 
@@ -50,7 +51,6 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
         default_args={
             "owner": "penstock",
             **retry(3),
-            "on_failure_callback": tell_failure,
             "on_retry_callback": tell_retry,
         },
     ) as dag:
@@ -59,5 +59,6 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
                 task_id=pipeline.name,
                 python_callable=partial(maintenance_step.maintain, pipeline.name),
                 owner=pipeline.owner,
+                on_failure_callback=PenstockNotifier(pipeline.name, pipeline.alerts),
             )
     return dag

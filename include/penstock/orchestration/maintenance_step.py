@@ -17,10 +17,12 @@ def maintain(name: str) -> None:
 
     with deciding_retries(name):
         done = maintain_pipeline(read_db(), read_named(name), log.info)
-    log.info(
-        "%s: leaves before: %d, now: %d; dropped: %s.",
-        done.pipeline,
-        done.leaves_before,
-        done.leaves_after,
-        done.dropped,
-    )
+        log.info(
+            "%s: leaves before: %d, now: %d; dropped: %s.",
+            done.pipeline,
+            done.leaves_before,
+            done.leaves_after,
+            done.dropped,
+        )
+        if done.refused:
+            raise done.refused

@@ -174,7 +174,7 @@ def read_held(connection: Connection, verification_id: int) -> dict[tuple[int, i
     """The fingerprints of the rows that the target holds of chunks that are read again, by load and task."""
     held: dict[tuple[int, int], RowSum] = {}
     for declared in run(connection, "find_asked_declarations", verification_id=verification_id).fetchall():
-        declaration = Pipeline.model_validate_json(declared["declaration"])
+        declaration = Pipeline.read_kept(declared["declaration"])
         statement = sql.SQL(read_statements("proof")["sum_covered"].decode()).format(
             target=target_identifier(declaration.target), row_hash=hash_row(declaration)
         )

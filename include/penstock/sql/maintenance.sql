@@ -102,3 +102,27 @@ where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s and q.dropped_at
 delete from penstock.stage_task t
 using penstock.load l
 where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s and t.attempt < l.attempt
+
+-- name: find_stray_merges
+-- Tables of merges of this pipeline that ended before their table became a leaf.
+select c.relname as name
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral regexp_match(c.relname, '^merge_(\d+)_\d+$') as found
+join penstock.load l on l.load_id = found[1]::bigint
+where n.nspname = 'penstock_stage' and c.relkind = 'r' and l.pipeline_id = %(pipeline_id)s
+
+-- name: read_left_out
+-- The leaves that an earlier maintenance could not merge, with the reason.
+select from_load, until_load, leaf, reason from penstock.left_out where pipeline_id = %(pipeline_id)s order by from_load
+
+-- name: leave_out
+-- A leaf cannot be merged.
+insert into penstock.left_out (pipeline_id, from_load, until_load, leaf, reason)
+values (%(pipeline_id)s, %(from_load)s, %(until_load)s, %(leaf)s, %(reason)s)
+on conflict (pipeline_id, from_load) do update
+set until_load = excluded.until_load, leaf = excluded.leaf, reason = excluded.reason, found_at = now()
+
+-- name: take_in
+-- A leaf can be merged again, or is not there any more.
+delete from penstock.left_out where pipeline_id = %(pipeline_id)s and from_load = %(from_load)s
