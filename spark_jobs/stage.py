@@ -10,12 +10,17 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from penstock.at_work import at_work
 from penstock.driving import drive
 from penstock.settings import read_settings
 from penstock.staging import run_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from pyspark import SparkContext
+
+    from penstock.settings import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,9 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     return drive(
         f"penstock load {given.load}",
-        lambda open_context: run_stage(read_settings(os.environ), given.load, given.attempt, open_context),
+        lambda open_context: _stage(read_settings(os.environ), given.load, given.attempt, open_context),
         load=given.load,
     )
+
+
+def _stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
+    with at_work(settings.db, load_id, attempt):
+        run_stage(settings, load_id, attempt, open_context)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ Word = Literal[
     "ok",
     "behind",
     "loading",
+    "stalled",
     "held",
     "failed",
     "log_lost",
@@ -31,6 +32,10 @@ Word = Literal[
 ]
 
 
+# Between two steps of a load nobody is at work, while Airflow schedules the next task or waits to try one again.
+PATIENCE_SECONDS = 15 * 60
+
+
 @dataclass(frozen=True, slots=True)
 class Newest:
     """The newest live load of a pipeline."""
@@ -38,6 +43,9 @@ class Newest:
     load_id: int
     state: str
     cause: str | None
+    somebody_works: bool = True
+    since: datetime | None = None  # in its state; while it is staged, since the last task that ended
+    idle_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +165,29 @@ def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: 
     if newest.state == "failed":
         return Health("failed", f"load {newest.load_id}: {newest.cause}", f"mend the cause, then {run}")
     if newest.state in ("planned", "staging", "staged", "validated"):
+        if is_stalled(newest):
+            return _judge_stalled(name, newest)
         return Health("loading", f"load {newest.load_id} is {newest.state}", "wait, or look at its run")
     if lag:
         return Health("behind", f"{lag} offsets not loaded yet", f"the next scheduled run loads them, or {run}")
     return _judge_past(name, missing)
+
+
+def is_stalled(newest: Newest) -> bool:
+    """Whether nobody works on a load that is not ended.
+
+    While it is staged somebody always does. Between the steps Airflow may take its time to start the next one.
+    """
+    return not newest.somebody_works and (newest.state == "staging" or newest.idle_seconds > PATIENCE_SECONDS)
+
+
+def _judge_stalled(name: str, newest: Newest) -> Health:
+    since = f" since {newest.since.isoformat(timespec='seconds')}" if newest.since else ""
+    return Health(
+        "stalled",
+        f"load {newest.load_id} is {newest.state}{since}, and no process works on it",
+        f"penstock run {name}; in Airflow its task is tried again while retries are left, then clear the failed task",
+    )
 
 
 def _judge_past(name: str, missing: Missing) -> Health:

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from penstock.at_work import at_work
 from penstock.errors import HeldError
 from penstock.ledger import concerning, open_ledger, read_load
 from penstock.planning import plan_in, plan_load
@@ -39,7 +40,7 @@ def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], s
     """Do all steps after the plan; what was done before stays. Every error names the load and its ranges."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
-    with concerning(load=load):
+    with concerning(load=load), at_work(settings.db, load_id):
         return _finish(settings, load_id, tell, spark_log)
 
 

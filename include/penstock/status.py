@@ -123,7 +123,7 @@ def _describe(
     unreachable: Mapping[str, str],
 ) -> PipelineStatus:
     positions = _read_positions(connection, row)
-    newest = Newest(row["load_id"], row["state"], row["cause"]) if row and row["load_id"] else None
+    newest = _read_newest(row)
     other_topic = _find_other_topic(pipeline, row, log)
     partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
@@ -143,6 +143,12 @@ def _describe(
     )
     health = _judge_target(connection, pipeline) or health
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
+
+
+def _read_newest(row: dict[str, Any] | None) -> Newest | None:
+    if row is None or not row["load_id"]:
+        return None
+    return Newest(row["load_id"], row["state"], row["cause"], row["somebody"], row["since"], row["idle_seconds"] or 0.0)
 
 
 def _read_missing(row: dict[str, Any] | None) -> Missing:

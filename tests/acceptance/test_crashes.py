@@ -6,6 +6,8 @@ it, driver and Spark included, is killed.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +17,20 @@ import pytest
 
 from declaring import write_declaration
 from fix_kafka import MakeTopic
-from loading_process import LoadingProcess, await_blocked, await_true, locked, query, stopped_at_first_copy
+from loading_process import (
+    LoadingProcess,
+    await_blocked,
+    await_true,
+    find_descendants,
+    locked,
+    query,
+    stopped_at_first_copy,
+)
+from penstock.health import Health
+from penstock.ledger import open_ledger
+from penstock.pipeline import read_pipelines
 from penstock.stack.broker import Broker
+from penstock.status import read_status
 from producing import Account, order
 from proving import Watcher, find_faults
 
@@ -149,3 +163,40 @@ def test_kill_after_commit_leaves_nothing_to_do(db: str, account: Account, envir
 
     assert (code, document["state"]) == (0, "empty"), told
     assert find_faults(db, account) == []
+
+
+def test_a_load_is_stalled_when_no_process_works_on_it_any_more(
+    db: str, kafka: Broker, account: Account, environment: dict[str, str], tmp_path: Path
+) -> None:
+    [pipeline] = read_pipelines(tmp_path).values()
+
+    def judge() -> Health:
+        with open_ledger(db) as connection:
+            return read_status(connection, {"bootstrap.servers": kafka.bootstrap}, [pipeline])[0].health
+
+    def await_workers(count: int) -> None:
+        workers = (
+            "select count(*) from pg_stat_activity"
+            " where application_name = 'penstock at work' and datname = current_database()"
+        )
+        await_true(lambda: query(db, workers) == [(count,)], f"{count} processes are at work")
+
+    loading = LoadingProcess(environment, "orders")
+    with stopped_at_first_copy(db):
+        await_workers(2)  # the command, and the driver at its attempt
+        driver = find_descendants(loading.process.pid)
+        assert judge().state == "loading"
+        loading.process.kill()
+        await_workers(1)
+        assert judge().state == "loading"
+        for pid in driver:
+            os.kill(pid, signal.SIGKILL)
+        await_workers(0)
+        stalled = judge()
+    loading.process.communicate()
+
+    assert stalled.state == "stalled"
+    assert stalled.cause.startswith("load 1 is staging since 20")
+    assert "penstock run orders" in stalled.next_step
+    assert LoadingProcess(environment, "orders").finish()[0] == 0
+    assert judge().state == "ok"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +106,25 @@ def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well()
     lost = judge("orders", published, (), 0, "", "", missing=Missing(lost=9))
     assert lost.cause == "everything up to the end is loaded; 9 offsets below it are lost (penstock.losses)"
     assert lost.next_step == "nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("state", "somebody", "idle", "word"),
+    [
+        ("staging", False, 0, "stalled"),
+        ("staging", True, 10_000, "loading"),
+        ("planned", False, 60, "loading"),
+        ("planned", False, 1000, "stalled"),
+        ("staged", False, 1000, "stalled"),
+        ("validated", False, 1000, "stalled"),
+        ("validated", True, 1000, "loading"),
+        ("published", False, 10_000, "ok"),
+    ],
+)
+def test_a_load_that_nobody_works_on_is_stalled(state: str, somebody: bool, idle: float, word: str) -> None:
+    health = judge("orders", Newest(7, state, None, somebody, SINCE, idle), [], 0, "", "")
+
+    assert health.state == word
+    if word == "stalled":
+        assert health.cause == f"load 7 is {state} since 2026-11-18T09:00:00+00:00, and no process works on it"
+        assert "penstock run orders" in health.next_step

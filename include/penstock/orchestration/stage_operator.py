@@ -40,11 +40,12 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> None:
         """Begin an attempt, and run its driver to the end."""
+        from penstock.at_work import at_work
         from penstock.ledger import concerning, open_ledger, read_load
         from penstock.staging import begin_staging
 
         load_id = int(self.load_id)
-        with deciding_retries(load=load_id):
+        with deciding_retries(load=load_id), at_work(read_db(), load_id):
             attempt = begin_staging(read_db(), load_id)
             with open_ledger(read_db()) as connection:
                 load = read_load(connection, load_id)

@@ -45,11 +45,12 @@ def plan(pipeline: Pipeline) -> int | None:
 
 def validate(load_id: int) -> None:
     """Run the checks of a load; one that does not pass is held, and the run ends here."""
+    from penstock.at_work import at_work
     from penstock.quality import validate_load
 
     # At INFO it writes two hundred lines about itself, among which ours are lost.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    with deciding_retries(load=load_id):
+    with deciding_retries(load=load_id), at_work(read_db(), load_id):
         verdict = validate_load(read_db(), load_id)  # which tells the log itself
         if not verdict.passed:
             raise hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
@@ -57,9 +58,10 @@ def validate(load_id: int) -> None:
 
 def publish(asset: Asset, load_id: int) -> None:
     """Publish a load, and tell the asset's readers which ranges came."""
+    from penstock.at_work import at_work
     from penstock.publish import publish_load
 
-    with deciding_retries(load=load_id):
+    with deciding_retries(load=load_id), at_work(read_db(), load_id):
         published = publish_load(read_db(), read_kafka_of(load_id), load_id)
     log.info(published.told)
     # Told again when the task runs again: the first run may have died between its COMMIT and the event. Readers know

@@ -84,6 +84,10 @@ values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)
 insert into penstock.load_range (load_id, partition, from_offset, until_offset, leader_epoch)
 values (%(load_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(leader_epoch)s)
 
+-- name: be_at_work
+-- Shared: who works on a load keeps nobody away. The lock is the session's.
+select pg_advisory_lock_shared(hashtextextended(%(work)s, 0))
+
 -- name: begin_attempt
 -- A new try: the one before it, should it still live, is no longer current.
 update penstock.load

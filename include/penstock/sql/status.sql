@@ -1,8 +1,8 @@
 -- name: read_pipelines
--- Each pipeline with its newest generation, its newest live load, what it is held for, what is missing below, and what
--- was found wrong: by the newest verification, and of the log since all of it was read again.
+-- Each pipeline with its newest generation, its newest live load and whether somebody works on it, what it is held for,
+-- what is missing below, and what was found wrong: by the newest verification, and of the log since all of it was read again.
 select p.name, p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id,
-       l.load_id, l.state, l.cause, h.kind as hold, h.cause as hold_cause, h.began_at,
+       l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
         where x.pipeline = p.name and x.generation = g.generation_id) as gaps,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.losses x
@@ -17,6 +17,21 @@ left join lateral (select * from penstock.generation where pipeline_id = p.pipel
 left join lateral (select * from penstock.load where pipeline_id = p.pipeline_id and kind = 'live'
                      and state not in ('superseded', 'discarded', 'rolled_back')
                    order by load_id desc limit 1) l on true
+cross join lateral (
+    select moment.since, extract(epoch from clock_timestamp() - moment.since)::float as idle_seconds,
+           exists (select from pg_locks k
+                   where k.locktype = 'advisory' and k.granted and k.objsubid = 1
+                     and k.database = (select oid from pg_database where datname = current_database())
+                     and (k.classid::bigint << 32 | k.objid::bigint)
+                         in (hashtextextended('penstock work ' || l.load_id, 0),
+                             hashtextextended('penstock work ' || l.load_id || ' ' || l.attempt, 0))) as somebody
+    from (select case l.state
+                     when 'planned' then l.planned_at
+                     when 'staging' then greatest(l.staging_at,
+                         (select max(t.staged_at) from penstock.stage_task t
+                          where t.load_id = l.load_id and t.attempt = l.attempt))
+                     when 'staged' then l.staged_at
+                     when 'validated' then l.validated_at end as since) moment) work
 left join penstock.hold h on h.pipeline_id = p.pipeline_id and h.ended_at is null
 cross join lateral (select max(verification_id) as newest, max(verification_id) filter (where share = 1) as newest_whole
                     from penstock.verification where pipeline_id = p.pipeline_id and ended_at is not null) v
