@@ -49,7 +49,7 @@ def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, fl
         load = read_load(connection, load_id)
     assignment = make_assignment(settings, load, attempt)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
-    rows = sum(stage_natively(assignment, chunk).rows for chunk in chunks[worker::WORKERS])
+    rows = sum(written.rows for chunk in chunks[worker::WORKERS] for written in stage_natively(assignment, [chunk]))
     return rows, began, time.time()
 
 

@@ -11,7 +11,7 @@ from bench.limits.workers import WORKERS, run_workers
 from bench.records import PARTITIONS
 from penstock.ranges import Chunk, Range
 from penstock.reading.contract import End, Source
-from penstock.reading.native import read_chunk
+from penstock.reading.native import read_chunks
 
 
 def read_share(worker: int) -> tuple[int, float, float]:
@@ -21,7 +21,7 @@ def read_share(worker: int) -> tuple[int, float, float]:
     until = int(os.environ["BENCH_RECORDS"]) // PARTITIONS
     count = 0
     for partition in range(worker, PARTITIONS, WORKERS):
-        for part in read_chunk(source, Chunk(partition, Range(partition, 0, until))):
+        for _, part in read_chunks(source, [Chunk(partition, Range(partition, 0, until))]):
             count += 0 if isinstance(part, End) else len(part.offsets)
     return count, began, time.time()
 

@@ -67,10 +67,11 @@ class Poison:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A batch, decoded: every record is in one of the two."""
+    """A batch, decoded: every record is a row or poison. `batch` holds the records of the rows, with others perhaps."""
 
     rows: pa.RecordBatch
     poison: list[Poison]
+    batch: Batch
 
 
 def arrow_type(type_: ColumnType, unit: str | None = None) -> pa.DataType:
@@ -123,15 +124,15 @@ class Decoder:
     def decode(self, batch: Batch) -> Decoded:
         """Decode a batch; no record of it is lost, and none stops it."""
         read, unread = self._read(batch)
-        poison = [_quarantine(batch, index, reason) for index, reason in unread.items()]
+        poison = [quarantine_record(batch, index, reason) for index, reason in unread.items()]
         if unread:
             batch = _pick(batch, [index for index in range(len(batch.offsets)) if index not in unread])
         unfit: dict[int, Unfit] = {}
         rows = pa.RecordBatch.from_arrays(self._build(batch, read, unfit), schema=self.schema)
         if unfit:
-            poison += [_quarantine(batch, index, reason) for index, reason in unfit.items()]
+            poison += [quarantine_record(batch, index, reason) for index, reason in unfit.items()]
             rows = rows.filter(pa.array([index not in unfit for index in range(len(rows))]))
-        return Decoded(rows, sorted(poison, key=lambda record: record.offset))
+        return Decoded(rows, sorted(poison, key=lambda record: record.offset), batch)
 
     def _read(self, batch: Batch) -> tuple[list[list[Any]], dict[int, Unfit]]:
         """Read every value at once; if any of them refuses, one by one, so that each tells its own reason."""
@@ -239,7 +240,8 @@ def _pick(batch: Batch, kept: list[int]) -> Batch:
     )
 
 
-def _quarantine(batch: Batch, index: int, reason: Unfit) -> Poison:
+def quarantine_record(batch: Batch, index: int, reason: Unfit) -> Poison:
+    """A record of a batch as the quarantine keeps it."""
     return Poison(
         partition=batch.partition,
         offset=int(batch.offsets[index]),

@@ -11,7 +11,7 @@ from penstock.assignment import make_assignment
 from penstock.carrying import first_words, recover_error
 from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
 from penstock.preparation import ensure_indexes, ensure_table
-from penstock.ranges import Range, cut_chunks
+from penstock.ranges import Range, cut_chunks, group_chunks
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # A chunk must be large enough to carry its fixed cost (connections), and small enough to spread and to be repeated.
 LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
+# Small chunks share a task, in about eight groups, so that the cores share the work.
+LEAST_GROUP, GROUPS = 10_000, 8
 STAGED = ("staged", "validated", "held", "published")
 
 
@@ -86,8 +88,13 @@ def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
     return max(LEAST_CHUNK, min(MOST_CHUNK, -(-planned // CHUNKS)))
 
 
+def choose_group_size(ranges: tuple[Range, ...]) -> int:
+    """How many offsets the chunks of a group hold together; by the plan alone, for the same reason."""
+    return max(LEAST_GROUP, min(LEAST_CHUNK, -(-sum(map(len, ranges)) // GROUPS)))
+
+
 def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
-    """Have every chunk staged by a Spark task of its own."""
+    """Have every chunk staged, the small ones in groups, each group by a Spark task of its own."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -108,17 +115,18 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
 def stage_chunks(
     spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
-    """Stage the chunks, each by a Spark task; back comes which of them were written by this very run."""
+    """Stage the chunks by Spark tasks; whether this very run wrote each of them comes back."""
+    groups = group_chunks(chunks, choose_group_size(load.ranges))
     # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
     if load.declaration.reader == "spark":
         from penstock.reading.spark import stage_with_spark
 
-        return stage_with_spark(spark, assignment, chunks)
+        return stage_with_spark(spark, assignment, groups)
     from penstock.tasks import make_native_task
 
     # Numbers in, numbers out: a DataFrame would bring up the SQL engine for them, in 2 to 3 CPU seconds.
-    numbers = spark.parallelize(range(len(chunks)), len(chunks))
-    return list(numbers.mapPartitions(make_native_task(assignment, chunks)).collect())
+    numbers = spark.parallelize(range(len(groups)), len(groups))
+    return list(numbers.mapPartitions(make_native_task(assignment, groups)).collect())
 
 
 def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:

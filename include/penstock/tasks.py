@@ -11,26 +11,39 @@ from penstock.decoding import Decoder
 from penstock.errors import PenstockError
 from penstock.proof.records import LogFingerprint
 from penstock.reading import native
-from penstock.writing import write_chunk
+from penstock.reading.contract import CheckedChunks
+from penstock.writing import RowsRefusedError, write_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.assignment import Assignment
     from penstock.decoding import Decoded
+    from penstock.flow import Written
     from penstock.ranges import Chunk
-    from penstock.reading.contract import Batch, End
-    from penstock.writing import Written
+    from penstock.reading.contract import FindLogStarts, Part
 
 
-def stage_chunk(assignment: Assignment, chunk: Chunk, read: Iterator[Batch | End]) -> Written:
-    """Stage one chunk, whoever reads it."""
+def stage_group(
+    assignment: Assignment,
+    chunks: Sequence[Chunk],
+    read: Iterator[Part],
+    find_log_starts: FindLogStarts,
+    *,
+    piecewise: bool = False,
+) -> list[Written]:
+    """Stage chunks in one transaction, for any reader."""
     decoder = Decoder(assignment.layout, assignment.load_id)
-    checked = native.open_chunk(assignment.source, chunk)
-    seen = LogFingerprint()
-    decoded: Iterator[Decoded] = map(decoder.decode, seen.watch(checked.check(read)))
+    checked = CheckedChunks(assignment.source, chunks, find_log_starts)
+    seen = {chunk.task: LogFingerprint() for chunk in chunks}
+
+    def decode() -> Iterator[tuple[int, Decoded]]:
+        for task, batch in checked.check(read):
+            seen[task].see(batch)
+            yield task, decoder.decode(batch)
+
     with _collecting_seldom():
-        return write_chunk(assignment, chunk, decoder.schema, checked, seen, decoded)
+        return write_group(assignment, chunks, decoder.schema, checked, seen, decode(), piecewise=piecewise)
 
 
 @contextmanager
@@ -44,22 +57,37 @@ def _collecting_seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def stage_natively(assignment: Assignment, chunk: Chunk) -> Written:
-    """Stage one chunk, read in the task itself."""
-    with closing(native.read_chunk(assignment.source, chunk)) as read:
-        return stage_chunk(assignment, chunk, read)
+def stage_natively(assignment: Assignment, chunks: Sequence[Chunk]) -> list[Written]:
+    """Stage chunks, read in the task itself; a record that PostgreSQL refuses is searched for by a second pass."""
+    try:
+        return _read_and_stage(assignment, chunks, piecewise=False)
+    except RowsRefusedError:
+        return _read_and_stage(assignment, chunks, piecewise=True)
+
+
+def _read_and_stage(assignment: Assignment, chunks: Sequence[Chunk], *, piecewise: bool) -> list[Written]:
+    source = assignment.source
+    with closing(native.read_chunks(source, chunks)) as read:
+        return stage_group(
+            assignment,
+            chunks,
+            read,
+            lambda partitions: native.find_log_starts(source, partitions),
+            piecewise=piecewise,
+        )
 
 
 def make_native_task(
-    assignment: Assignment, chunks: Sequence[Chunk]
+    assignment: Assignment, groups: Sequence[Sequence[Chunk]]
 ) -> Callable[[Iterator[int]], Iterator[tuple[int, bool]]]:
-    """Make the function that Spark runs on the executors: numbers of chunks come in, who wrote them goes out."""
+    """Make the function that Spark runs on the executors: numbers of groups come in, the chunks' outcomes go out."""
 
     def stage(numbers: Iterator[int]) -> Iterator[tuple[int, bool]]:
         for number in numbers:
             try:
-                yield number, stage_natively(assignment, chunks[number]).won
+                written = stage_natively(assignment, groups[number])
             except PenstockError as error:
                 raise CarriedError(error) from None  # as in reading/spark.py
+            yield from ((each.task, each.won) for each in written)
 
     return stage

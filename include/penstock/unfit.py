@@ -15,6 +15,7 @@ Reason = Literal[
     "nul_byte",
     "null_value",
     "out_of_range",
+    "refused_by_database",
     "too_large",
     "too_long",
     "wrong_type",

@@ -1,9 +1,10 @@
-"""Writing a chunk: one connection, one transaction, and a key that lets one try of each task through."""
+"""Writing chunks: one connection, one transaction, and a key that lets one try of each task through."""
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,22 +12,24 @@ from adbc_driver_manager import Error as AdbcError
 from adbc_driver_postgresql import dbapi
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from penstock.errors import FencedError, PoisonError, StageError
-from penstock.quarantining import make_quarantine, weigh
+from penstock.errors import FencedError, StageError
+from penstock.flow import Flow, Written, find_line, find_words, is_refusal
+from penstock.quarantining import make_quarantine
 from penstock.ranges import Range
+from penstock.session import OVERRIDE, make_parameters
 from penstock.statements import read_statements
+from penstock.target import STAGE_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Never
 
     from penstock.assignment import Assignment
-    from penstock.decoding import Decoded, Poison
+    from penstock.decoding import Decoded
     from penstock.proof.records import LogFingerprint
     from penstock.ranges import Chunk
-    from penstock.reading.contract import CheckedChunk
+    from penstock.reading.contract import CheckedChunks
 
-# A COPY cannot be interrupted to write to another table: it ends when so much of the quarantine waits.
-WAITING_BYTES = 8 * 1024 * 1024
 CONNECTION = {
     "application_name": "penstock stage",
     "connect_timeout": "10",
@@ -37,142 +40,143 @@ CONNECTION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What became of a chunk; `won` is false if another try of the same task had written it."""
-
-    task: int
-    rows: int
-    quarantined: int
-    holes: int
-    won: bool
+class RowsRefusedError(StageError):
+    """PostgreSQL refused a row in the middle of a COPY; the next try copies piece by piece, and finds it."""
 
 
-def write_chunk(
+def write_group(
     assignment: Assignment,
-    chunk: Chunk,
+    chunks: Sequence[Chunk],
     schema: pa.Schema,
-    checked: CheckedChunk,
-    seen: LogFingerprint,
-    decoded: Iterator[Decoded],
-) -> Written:
-    """Write a chunk in one transaction: its rows, its quarantine, and the row that says it is done."""
+    checked: CheckedChunks,
+    seen: Mapping[int, LogFingerprint],
+    decoded: Iterator[tuple[int, Decoded]],
+    *,
+    piecewise: bool = False,
+) -> list[Written]:
+    """Write chunks in one transaction: their rows, their quarantine, and the rows that say they are done.
+
+    `piecewise`, each batch is a COPY of its own, halved until what PostgreSQL refuses is one row: it is quarantined.
+    """
     try:
         with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
-            done = _find_done(cursor, assignment, chunk)
+            cursor.execute("begin")
+            done = _find_done(cursor, assignment, chunks)
             if done is not None:
                 return done
-            flow = _Flow(assignment, decoded)
+            flow = Flow(assignment, decoded)
+            copy = _copy_pieces if piecewise else _copy_stream
             while not flow.ended:
-                _copy(cursor, assignment, schema, flow)
-            written = Written(chunk.task, flow.rows, flow.quarantined, checked.holes, won=True)
-            if not _settle(cursor, assignment, chunk, written, seen):
-                connection.rollback()
-                return _find_done(cursor, assignment, chunk) or _vanished(assignment, chunk)
-            connection.commit()
+                copy(cursor, schema, flow)
+                _write_quarantine(cursor, flow)
+            written = [flow.sum_up(chunk.task, checked.chunks[chunk.task].holes) for chunk in chunks]
+            if not _settle(cursor, assignment, chunks, written, seen):
+                cursor.execute("rollback")
+                return _find_done(cursor, assignment, chunks) or _vanished(assignment, chunks)
+            cursor.execute("commit")
             return written
     except AdbcError as error:
-        raise _explain(error, assignment, chunk) from None  # its text quotes values of rows, and may hold the password
+        raise _explain(error, assignment, chunks) from None  # its text quotes values of rows, and may hold the password
 
 
 def open_connection(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has no types
-    connection = dbapi.connect(make_conninfo(assignment.db, **CONNECTION))
-    # Should this process be stopped for good and never be seen again, the server ends what it began.
+    """Connect for COPY, by the session settings of every connection of Penstock.
+
+    Transactions are begun by hand: ADBC's own cannot be rolled back to a savepoint.
+    """
+    limits = {
+        "statement_timeout": str(assignment.timeout_seconds * 1000),
+        # The server ends the session of a process that stands still for good.
+        "idle_in_transaction_session_timeout": "300000",
+    }
+    parameters = CONNECTION | make_parameters(assignment.db, **limits)
+    connection = dbapi.connect(make_conninfo(assignment.db, **parameters), autocommit=True)
     with closing(connection.cursor()) as cursor:
-        cursor.execute(f"set statement_timeout = {assignment.timeout_seconds * 1000:d}")
-        cursor.execute("set idle_in_transaction_session_timeout = '5min'")
-        connection.commit()
+        cursor.execute(OVERRIDE)
+        cursor.fetchall()
     return connection
 
 
-class _Flow:
-    """The decoded batches on their way to the table; the poison among them waits for its turn."""
-
-    def __init__(self, assignment: Assignment, decoded: Iterator[Decoded]) -> None:
-        self.assignment = assignment
-        self.decoded = decoded
-        self.ended = False
-        self.error: BaseException | None = None
-        self.rows = self.quarantined = self._waiting_bytes = 0
-        self._waiting: list[Poison] = []
-
-    def stream(self) -> Iterator[pa.RecordBatch]:
-        """Hand over rows until the quarantine is heavy or the chunk has ended; an error is kept, for Arrow loses it."""
-        try:
-            for part in self.decoded:
-                self._keep(part.poison)
-                self.rows += len(part.rows)
-                if len(part.rows):
-                    yield part.rows
-                if self._waiting_bytes > WAITING_BYTES:
-                    return
-            self.ended = True
-        except BaseException as error:
-            self.error = error
-            raise
-
-    def take_quarantine(self) -> list[Poison]:
-        """The poison that waits; it waits no longer."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        return waiting
-
-    def _keep(self, poison: list[Poison]) -> None:
-        if not poison:
-            return
-        if self.assignment.stop_at_poison:
-            raise self._refuse(poison[0], "the pipeline says `poison: stop`")
-        self.quarantined += len(poison)
-        limit = self.assignment.max_quarantined
-        if limit is not None and self.quarantined > limit:
-            raise self._refuse(poison[-1], f"more than `max_quarantined: {limit}` records")
-        self._waiting += poison
-        self._waiting_bytes += sum(map(weigh, poison))
-
-    def _refuse(self, record: Poison, why: str) -> PoisonError:
-        return PoisonError(
-            f"{why}, and the record at offset {record.offset} cannot become a row: {record.reason}: {record.detail}.",
-            pipeline=self.assignment.pipeline,
-            load=self.assignment.load_id,
-            ranges=[Range(record.partition, record.offset, record.offset + 1)],
-            next_step="mend the declaration or the limit, or let the records go to the quarantine.",
-        )
-
-
-def _copy(cursor: Any, assignment: Assignment, schema: pa.Schema, flow: _Flow) -> None:  # noqa: ANN401
-    reader = pa.RecordBatchReader.from_batches(schema, flow.stream())
+def _copy_stream(cursor: Any, schema: pa.Schema, flow: Flow) -> None:  # noqa: ANN401
+    """COPY all rows up to the end, or until the quarantine is heavy, in one stream."""
+    assignment, reader = flow.assignment, pa.RecordBatchReader.from_batches(schema, flow.stream())
     try:
-        cursor.adbc_ingest(assignment.table, reader, mode="append", db_schema_name="penstock_stage")
-    except AdbcError:
+        cursor.adbc_ingest(assignment.table, reader, mode="append", db_schema_name=STAGE_SCHEMA)
+    except AdbcError as error:
         if flow.error is not None:
             raise flow.error from None  # PostgreSQL only repeats it
+        if is_refusal(error.sqlstate, str(error)):
+            raise RowsRefusedError(
+                f"PostgreSQL refused a row: {find_words(error)}.",
+                pipeline=assignment.pipeline,
+                load=assignment.load_id,
+                next_step="nothing to do: the next try finds the record, and quarantines it.",
+            ) from None  # its text quotes values of rows
         raise
+
+
+def _copy_pieces(cursor: Any, _: pa.Schema, flow: Flow) -> None:  # noqa: ANN401
+    """COPY batch by batch; the rows that PostgreSQL refuses go to the quarantine."""
+    for task, part in flow.parts():
+        for place, error in _copy_halves(cursor, flow, part.rows):
+            flow.refuse(task, part, place, find_words(error))
+
+
+def _copy_halves(cursor: Any, flow: Flow, rows: pa.RecordBatch) -> Iterator[tuple[int, AdbcError]]:  # noqa: ANN401
+    """COPY rows; the places of those that PostgreSQL refuses come back, found by halving what was refused."""
+    waiting = [(0, len(rows))]
+    while waiting:
+        start, count = waiting.pop()
+        # Copied, not sliced: the rows on their way to the table then need no offset into an array.
+        piece = rows.take(pa.array(range(start, start + count)))
+        cursor.execute("savepoint piece")
+        try:
+            cursor.adbc_ingest(flow.assignment.table, piece, mode="append", db_schema_name=STAGE_SCHEMA)
+            flow.taken += count
+        except AdbcError as error:
+            if not is_refusal(error.sqlstate, str(error)):
+                raise
+            cursor.execute("rollback to savepoint piece")
+            if count == 1:
+                yield start, error
+            else:
+                waiting += [(start + count // 2, count - count // 2), (start, count // 2)]
+        cursor.execute("release savepoint piece")
+
+
+def _write_quarantine(cursor: Any, flow: Flow) -> None:  # noqa: ANN401
     poison = flow.take_quarantine()
     if poison:
-        batch = make_quarantine(assignment.load_id, assignment.attempt, poison)
+        batch = make_quarantine(flow.assignment.load_id, flow.assignment.attempt, poison)
         cursor.adbc_ingest("quarantine", batch, mode="append", db_schema_name="penstock")
 
 
-def _find_done(cursor: Any, assignment: Assignment, chunk: Chunk) -> Written | None:  # noqa: ANN401
-    """What another try of this task has written; an attempt that counts no more is stopped here."""
-    cursor.execute(_statement("find_stage_task"), (assignment.load_id, assignment.attempt, chunk.task))
-    found = cursor.fetchone()
-    if found is None or not found[0]:
+def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[Written] | None:  # noqa: ANN401
+    """The outcome of another try of these chunks, if there is one; an attempt that is no longer current stops here."""
+    tasks = [chunk.task for chunk in chunks]
+    cursor.execute(_statement("find_stage_tasks"), (assignment.load_id, assignment.attempt, min(tasks), max(tasks)))
+    found = cursor.fetchall()
+    if not found or not found[0][0]:
         raise FencedError(
             f"attempt {assignment.attempt} is not the one that counts any more; what it staged is dropped.",
             pipeline=assignment.pipeline,
             load=assignment.load_id,
             next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
         )
-    if found[1] is None:
+    written = {row[1]: row[2:] for row in found if row[1] is not None}
+    if not written:
         return None
-    if Range(*found[4:]) != chunk.range:
-        raise _refuse_bounds(assignment, chunk, Range(*found[4:]))
-    return Written(chunk.task, found[1], found[2], found[3], won=False)
+    for chunk in chunks:
+        bounds = written[chunk.task][3:] if chunk.task in written else None
+        if bounds is None or Range(*bounds) != chunk.range:
+            raise _refuse_bounds(assignment, chunk, Range(*bounds) if bounds else None)
+    counts = ((chunk.task, written[chunk.task][:3]) for chunk in chunks)
+    return [Written(task, rows, quarantined, holes, won=False) for task, (rows, quarantined, holes) in counts]
 
 
-def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range) -> StageError:
+def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range | None) -> StageError:
     return StageError(
-        f"task {chunk.task} of attempt {assignment.attempt} has been written with other bounds: {found}.",
+        f"task {chunk.task} of attempt {assignment.attempt} has been written with other bounds: {found or 'none'}.",
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range],
@@ -183,47 +187,48 @@ def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range) -> StageE
 def _settle(
     cursor: Any,  # noqa: ANN401
     assignment: Assignment,
-    chunk: Chunk,
-    written: Written,
-    seen: LogFingerprint,
+    chunks: Sequence[Chunk],
+    written: Sequence[Written],
+    seen: Mapping[int, LogFingerprint],
 ) -> bool:
-    """Put down that the task is done; false if another try did, or if the attempt counts no more."""
-    range_ = chunk.range
-    who = (assignment.load_id, assignment.attempt, chunk.task)
-    where = (range_.partition, range_.from_offset, range_.until_offset)
-    what = (written.rows, written.quarantined, written.holes, seen.hash)
-    cursor.execute(_statement("settle_stage_task"), who + where + what)
-    return cursor.fetchone() is not None
+    """Record that the chunks are done; false if another try did, or if the attempt is no longer current."""
+    rows = [
+        asdict(chunk.range)
+        | {"task": each.task, "rows": each.rows, "quarantined": each.quarantined, "holes": each.holes}
+        | {"log_hash": seen[each.task].hash}
+        for chunk, each in zip(chunks, written, strict=True)
+    ]
+    cursor.execute(_statement("settle_stage_tasks"), (assignment.load_id, assignment.attempt, json.dumps(rows)))
+    return len(cursor.fetchall()) == len(chunks)
 
 
 def _statement(name: str) -> str:
     return read_statements("staging")[name].decode()
 
 
-def _vanished(assignment: Assignment, chunk: Chunk) -> Written:
+def _vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
     raise StageError(
-        f"task {chunk.task} of attempt {assignment.attempt} was neither written nor refused.",
+        f"tasks {chunks[0].task} to {chunks[-1].task} of attempt {assignment.attempt} vanished.",
         pipeline=assignment.pipeline,
         load=assignment.load_id,
-        ranges=[chunk.range],
+        ranges=[chunk.range for chunk in chunks],
         next_step="try the stage step again.",
     )
 
 
-def _explain(error: AdbcError, assignment: Assignment, chunk: Chunk) -> StageError:
+def _explain(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) -> StageError:
     return StageError(
-        f"PostgreSQL ended the COPY of task {chunk.task}: {quote_server(error, assignment)}.",
+        f"PostgreSQL ended the COPY of task {chunks[0].task}: {quote_server(error, assignment)}.",
         pipeline=assignment.pipeline,
         load=assignment.load_id,
-        ranges=[chunk.range],
+        ranges=[chunk.range for chunk in chunks],
         next_step="check that PostgreSQL runs, then try the stage step again.",
     )
 
 
 def quote_server(error: AdbcError, assignment: Assignment) -> str:
     """The server's sentence, without the context lines that may show values, and without the password."""
-    lines = str(error).strip().splitlines() or ["no reason given"]
-    told = next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0])
+    told = find_line(error)
     password = conninfo_to_dict(assignment.db).get("password")
     if password:
         told = told.replace(str(password), "***")

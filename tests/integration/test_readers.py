@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import LogLostError, PenstockError, ReadError
 from penstock.kafka import read_log
-from penstock.ranges import Chunk, Range
+from penstock.ranges import Chunk, Range, cut_chunks
 from penstock.reading import native
 from penstock.reading import spark as spark_reader
 from penstock.reading.contract import CheckedChunk, Source
@@ -18,13 +18,13 @@ from penstock.reading.datasource import register_source
 from producing import Account, order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
     from penstock.kafka import Isolation
-    from penstock.reading.contract import Batch, End
+    from penstock.reading.contract import Part
     from penstock.stack.broker import Broker
 
     Read = Callable[[Source, Range], tuple[list[tuple[int, bytes | None]], CheckedChunk]]
@@ -38,20 +38,20 @@ def read(request: pytest.FixtureRequest) -> Read:
 
     def run(source: Source, range_: Range) -> tuple[list[tuple[int, bytes | None]], CheckedChunk]:
         chunk = Chunk(0, range_)
-        checked = native.open_chunk(source, chunk)
-        parts = native.read_chunk(source, chunk) if request.param == "native" else _collect(session, source, chunk)
+        checked = native.open_chunks(source, [chunk])
+        parts = native.read_chunks(source, [chunk]) if request.param == "native" else _collect(session, source, [chunk])
         found = [
-            pair for batch in checked.check(parts) for pair in zip(batch.offsets.tolist(), batch.values, strict=True)
+            pair for _, batch in checked.check(parts) for pair in zip(batch.offsets.tolist(), batch.values, strict=True)
         ]  # fmt: skip
-        return found, checked
+        return found, checked.chunks[0]
 
     return run
 
 
-def _collect(session: SparkSession, source: Source, chunk: Chunk) -> Iterator[Batch | End]:
-    spark_reader.check_log(source, [chunk])
-    table = spark_reader.open_frame(session, source, [chunk.range]).toArrow()
-    yield from spark_reader.read_parts(source, chunk, iter(table.to_batches()))
+def _collect(session: SparkSession, source: Source, chunks: Sequence[Chunk]) -> Iterator[Part]:
+    spark_reader.check_log(source, chunks)
+    table = spark_reader.open_group(session, source, chunks).toArrow()
+    yield from spark_reader.read_parts(source, chunks, iter(table.to_batches()))
 
 
 @pytest.fixture
@@ -165,6 +165,40 @@ def test_many_records_come_whole_and_in_order(read: Read, account: Account) -> N
     found, checked = read(source_of(account), Range(0, 0, 30_000))
     assert [offset for offset, _ in found] == list(range(30_000))
     assert checked.holes == 0
+
+
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_chunks_that_are_read_together_are_each_whole_with_their_own_holes(
+    request: pytest.FixtureRequest, kafka: Broker, make_topic: MakeTopic, reader: str
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(12))
+    for partition in range(12):
+        account.send_orders(partition + 1, partition=partition)
+        account.transact(orders(0, 3), commit=partition % 2 == 0, partition=partition, name=f"t{partition}")
+        account.send_orders(partition % 3, partition=partition)
+    source = source_of(account)
+    log = read_log(source.settings, account.topic, "read_committed").partitions
+    # Two chunks of each partition, the second begins behind a gap: none may bring what is the other's, or nobody's.
+    ranges = [Range(number, 0, 2) for number in log] + [Range(number, 3, part.end) for number, part in log.items()]
+    chunks = cut_chunks([range_ for range_ in ranges if len(range_)], 100)
+    checked = native.open_chunks(source, chunks)
+    parts = (
+        native.read_chunks(source, chunks)
+        if reader == "native"
+        else _collect(request.getfixturevalue("spark"), source, chunks)
+    )
+    found = [(batch.partition, offset) for _, batch in checked.check(parts) for offset in batch.offsets.tolist()]
+
+    asked = {
+        (range_.partition, offset) for range_ in ranges for offset in range(range_.from_offset, range_.until_offset)
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == account.visible() & asked
+    for chunk in chunks:
+        within = sum(1 for partition, offset in found if partition == chunk.range.partition
+                     and chunk.range.from_offset <= offset < chunk.range.until_offset)  # fmt: skip
+        counted = checked.chunks[chunk.task]
+        assert (counted.records, counted.holes) == (within, len(chunk.range) - within)
 
 
 def test_the_data_source_gives_a_frame_of_explicit_ranges(spark: SparkSession, account: Account) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock import staging, writing
+from penstock import flow, staging, writing
 from penstock.assignment import make_assignment
 from penstock.errors import FencedError, LogLostError, PoisonError, StageError
 from penstock.ranges import cut_chunks
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
+    from penstock.flow import Written
     from penstock.stack.broker import Broker
     from staging_loads import Begun
 
@@ -46,6 +47,7 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "LEAST_CHUNK", 100)
     monkeypatch.setattr(staging, "MOST_CHUNK", 100)
+    monkeypatch.setattr(staging, "LEAST_GROUP", 100)
 
 
 @pytest.fixture
@@ -57,11 +59,11 @@ def begun(db: str, account: Account) -> Begun:
     return begin(db, account.bootstrap, account.topic)
 
 
-def stage_tasks(begun: Begun) -> Iterator[writing.Written]:
+def stage_tasks(begun: Begun) -> Iterator[Written]:
     """Every chunk's task, one after the other, in this process."""
     assignment = make_assignment(begun.settings, begun.load(), begun.attempt)
     for chunk in cut_chunks(list(begun.load().ranges), 100):
-        yield stage_natively(assignment, chunk)
+        yield from stage_natively(assignment, [chunk])
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
@@ -130,7 +132,7 @@ def test_the_limit_of_the_quarantine_counts_the_whole_load(spark: SparkSession, 
 def test_a_heavy_quarantine_is_written_in_turns_with_the_rows(
     monkeypatch: pytest.MonkeyPatch, db: str, account: Account
 ) -> None:
-    monkeypatch.setattr(writing, "WAITING_BYTES", 1000)
+    monkeypatch.setattr(flow, "WAITING_BYTES", 1000)
     account.send([b"{", b'{"id": 1}'] * 2000, partition=0)
     begun = begin(db, account.bootstrap, account.topic)
     written = list(stage_tasks(begun))
@@ -153,7 +155,7 @@ def test_two_tries_of_a_task_at_once_leave_one(begun: Begun, account: Account) -
     won: list[bool] = []
 
     def run() -> None:
-        won.extend(stage_natively(assignment, chunk).won for chunk in chunks)
+        won.extend(written.won for chunk in chunks for written in stage_natively(assignment, [chunk]))
 
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:

@@ -173,7 +173,7 @@ def test_a_reader_that_hears_nothing_fails_in_bounded_time_and_the_next_run_load
     faulty_network.hush()
     began = time.monotonic()
     with pytest.raises(ReadError, match="reading stopped at offset 0: no record for 3 s") as stopped:
-        stage_natively(assignment, chunk)  # what a Spark task does
+        stage_natively(assignment, [chunk])  # what a Spark task does
     took = time.monotonic() - began
     faulty_network.speak()
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ranges import Range, cut_chunks, cut_loads, intersect_ranges, subtract_ranges
+from penstock.ranges import (
+    MOST_TOGETHER,
+    Range,
+    cut_chunks,
+    cut_loads,
+    group_chunks,
+    intersect_ranges,
+    split_passes,
+    subtract_ranges,
+)
 
 offsets = st.integers(min_value=0, max_value=2**62)
 ranges = st.builds(
@@ -34,6 +45,35 @@ def test_chunks_take_turns_over_the_partitions() -> None:
     chunks = cut_chunks([Range(0, 0, 200), Range(1, 0, 200)], 100)
 
     assert [chunk.range.partition for chunk in chunks] == [0, 1, 0, 1]
+
+
+@given(st.lists(ranges, max_size=8), st.integers(50, 20_000), st.integers(1, 50_000))
+def test_groups_hold_every_chunk_once_in_order_up_to_their_size(plan: list[Range], size: int, together: int) -> None:
+    chunks = cut_chunks(plan, size)
+    groups = group_chunks(chunks, together)
+
+    assert [chunk for group in groups for chunk in group] == chunks
+    for group, after in zip_longest(groups, groups[1:]):
+        held = sum(len(chunk.range) for chunk in group)
+        assert len(group) == 1 or held <= together
+        full = len(group) == MOST_TOGETHER
+        assert after is None or full or held + len(after[0].range) > together
+
+
+def test_a_group_holds_so_many_chunks_at_most_however_small_they_are() -> None:
+    chunks = cut_chunks([Range(partition, 0, 1) for partition in range(MOST_TOGETHER + 1)], 100)
+
+    assert [len(group) for group in group_chunks(chunks, 10_000)] == [MOST_TOGETHER, 1]
+
+
+@given(st.lists(ranges, max_size=8), st.integers(50, 20_000))
+def test_a_pass_holds_each_partition_once_and_the_passes_hold_all_chunks(plan: list[Range], size: int) -> None:
+    chunks = cut_chunks(plan, size)
+    passes = split_passes(chunks)
+
+    assert sorted(chunk.task for part in passes for chunk in part) == [chunk.task for chunk in chunks]
+    for part in passes:
+        assert len({chunk.range.partition for chunk in part}) == len(part)
 
 
 @pytest.mark.parametrize(("partition", "start", "until"), [(-1, 0, 1), (0, -1, 1), (0, 2, 1)])

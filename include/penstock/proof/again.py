@@ -92,7 +92,6 @@ class Again:
         self._connection = open_connection(recipe.assignment)
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(recipe.create)
-        self._connection.commit()
 
     def __enter__(self) -> Self:
         return self
@@ -145,5 +144,4 @@ class Again:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement, values)
             found = list(cursor.fetchall())
-        self._connection.commit()
         return found

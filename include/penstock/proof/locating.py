@@ -57,8 +57,7 @@ def _compare(db: str, load: Load, again: Again, chunk: Chunk, *, compacted: bool
         rows = run(connection, "read_quarantined_offsets", load_id=load.load_id, **asdict(range_)).fetchall()
     refused = {row["offset"] for row in rows if row["refused"]}
     chosen = Chosen(((range_.from_offset, range_.until_offset),), tuple(refused))
-    with closing(native.read_chunk(source, chunk)) as read:
-        batches = native.open_chunk(source, chunk).check(read)
+    with closing(native.read_whole(source, chunk)) as batches:
         differing = again.compare(batches, chosen, range_, compacted=compacted)
     found = [Difference(offset, kind) for offset, kind, _ in differing]
     quarantined = {row["offset"] for row in rows} - refused

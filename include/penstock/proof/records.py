@@ -37,8 +37,12 @@ class LogFingerprint:
     def watch(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Hand batches on, and take their fingerprint."""
         for batch in batches:
-            self.add(len(batch.offsets), sum_hashes(hash_records(batch.offsets, batch.keys, batch.values)))
+            self.see(batch)
             yield batch
+
+    def see(self, batch: Batch) -> None:
+        """Add the records of a batch."""
+        self.add(len(batch.offsets), sum_hashes(hash_records(batch.offsets, batch.keys, batch.values)))
 
     def add(self, records: int, hash_: int) -> None:
         """Add the fingerprint of other records."""

@@ -163,8 +163,8 @@ def read_natively(source: Source, asked: Sequence[Asked]) -> list[Found]:
     with Looker() as looker:
         for each in asked:
             chunk = Chunk(each.chunk.task, each.chunk.range)
-            with closing(native.read_chunk(source, chunk)) as read:
-                found.append(looker.look(native.open_chunk(source, chunk).check(read), each))
+            with closing(native.read_whole(source, chunk)) as batches:
+                found.append(looker.look(batches, each))
     return found
 
 

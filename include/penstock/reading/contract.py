@@ -1,13 +1,13 @@
 """What a reader is, and the checks that every reader goes through.
 
-A reader gives the records of one chunk in batches, in the order of their offsets, and at last says how far it has seen
-the log. It is `CheckedChunk` that decides whether this was the chunk, the whole chunk and nothing but the chunk.
+A reader gives the records of chunks in batches, those of a chunk in the order of their offsets, and for each chunk says
+at last how far it has seen the log. `CheckedChunks` decides whether these were the chunks, whole and nothing else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from penstock.errors import LogLostError, ReadError
 from penstock.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -56,36 +56,81 @@ class End:
     position: int
 
 
-class Reader(Protocol):
-    """Reads one chunk. Open things are closed when the iterator is."""
+# A part of a chunk, with the number of the task that accounts for the chunk.
+Part: TypeAlias = tuple[int, Batch | End]
 
-    def __call__(self, source: Source, chunk: Chunk) -> Iterator[Batch | End]: ...
+
+class Reader(Protocol):
+    """Reads chunks, side by side where it likes. Open things are closed when the iterator is."""
+
+    def __call__(self, source: Source, chunks: Sequence[Chunk]) -> Iterator[Part]: ...
+
+
+class FindLogStarts(Protocol):
+    """Asks where the logs of partitions start now."""
+
+    def __call__(self, partitions: Collection[int]) -> Mapping[int, int]: ...
+
+
+class CheckedChunks:
+    """Chunks that are read together, on their way through the checks; afterwards each knows its records and holes."""
+
+    def __init__(self, source: Source, chunks: Sequence[Chunk], find_log_starts: FindLogStarts) -> None:
+        self.find_log_starts = find_log_starts
+        self.chunks = {chunk.task: CheckedChunk(source, chunk) for chunk in chunks}
+
+    def check(self, read: Iterator[Part]) -> Iterator[tuple[int, Batch]]:
+        """Pass the batches on, checked; a fault is raised, at the latest when the reader has ended."""
+        for task, part in read:
+            batch = self.chunks[task].take(part)
+            if batch is not None:
+                yield task, batch
+        for chunk in self.chunks.values():
+            chunk.refuse_unfinished()
+        self._tell_holes_from_losses()
+
+    def _tell_holes_from_losses(self) -> None:
+        """A hole that the log start has passed by now may have been a record when the read began."""
+        holed = [chunk for chunk in self.chunks.values() if chunk.first_hole is not None]
+        starts = self.find_log_starts({chunk.range.partition for chunk in holed}) if holed else {}
+        for chunk in holed:
+            chunk.refuse_lost(starts[chunk.range.partition])
 
 
 class CheckedChunk:
-    """One chunk on its way through the checks; afterwards it knows its records and its holes."""
+    """One chunk: whether its batches are the chunk, the whole chunk and nothing but the chunk."""
 
-    def __init__(self, source: Source, chunk: Chunk, find_log_start: Callable[[], int]) -> None:
+    def __init__(self, source: Source, chunk: Chunk) -> None:
         self.topic = source.topic
         self.range = chunk.range
-        self.find_log_start = find_log_start
         self.position = chunk.range.from_offset
         self.records = 0
         self.holes = 0
         self.first_hole: int | None = None
+        self._ended = False
 
-    def check(self, read: Iterator[Batch | End]) -> Iterator[Batch]:
-        """Pass the batches on, checked; what is wrong is raised, at the latest when the reader has ended."""
-        end: End | None = None
-        for part in read:
-            if end is not None:
-                raise self._refuse("the reader went on after its end")
-            if isinstance(part, End):
-                end = part
-            elif len(part.offsets):
-                self._accept(part)
-                yield part
-        self._finish(end)
+    def take(self, part: Batch | End) -> Batch | None:
+        """Take the next part; a batch with records comes back."""
+        if self._ended:
+            raise self._refuse("the reader continued after its end")
+        if isinstance(part, End):
+            self._finish(part)
+            return None
+        if not len(part.offsets):
+            return None
+        self._accept(part)
+        return part
+
+    def refuse_unfinished(self) -> None:
+        """Refuse a chunk whose reader never said that it has seen all of it."""
+        if not self._ended:
+            raise self._refuse(f"the reader ended at offset {self.position}, before the end of its chunk")
+
+    def refuse_lost(self, log_start: int) -> None:
+        """Refuse holes that the log start has passed: they cannot be told from lost records."""
+        if self.first_hole is not None and log_start > self.first_hole:
+            lost = Range(self.range.partition, self.first_hole, min(log_start, self.range.until_offset))
+            raise lost_error(self.topic, lost, log_start)
 
     def _accept(self, batch: Batch) -> None:
         offsets = batch.offsets
@@ -106,22 +151,13 @@ class CheckedChunk:
         self.holes += position - self.position - records
         self.position = position
 
-    def _finish(self, end: End | None) -> None:
-        if end is None or end.position < self.range.until_offset:
-            seen = self.position if end is None else end.position
-            raise self._refuse(f"the reader ended at offset {seen}, before the end of its chunk")
+    def _finish(self, end: End) -> None:
+        if end.position < self.range.until_offset:
+            raise self._refuse(f"the reader ended at offset {end.position}, before the end of its chunk")
         if self.first_hole is None and self.position < self.range.until_offset:
             self.first_hole = self.position
         self._move(self.range.until_offset, 0)
-        if self.first_hole is not None:
-            self._tell_holes_from_losses(self.first_hole)
-
-    def _tell_holes_from_losses(self, first_hole: int) -> None:
-        """A hole that the log start has passed by now may have been a record when the read began."""
-        log_start = self.find_log_start()
-        if log_start > first_hole:
-            lost = Range(self.range.partition, first_hole, min(log_start, self.range.until_offset))
-            raise lost_error(self.topic, lost, log_start)
+        self._ended = True
 
     def _refuse(self, what: str) -> ReadError:
         return ReadError(

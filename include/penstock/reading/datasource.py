@@ -106,10 +106,8 @@ class ChunkedReader(DataSourceReader):  # type: ignore[misc]
         return [ChunkPartition(chunk) for chunk in self.chunks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        chunk = partition.chunk
-        with closing(native.read_chunk(self.source, chunk)) as read:
-            for batch in native.open_chunk(self.source, chunk).check(read):
-                yield make_rows(batch)
+        with closing(native.read_whole(self.source, partition.chunk)) as batches:
+            yield from map(make_rows, batches)
 
 
 def make_rows(batch: Batch) -> pa.RecordBatch:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +13,14 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
 
 from penstock.errors import ReadError
-from penstock.ranges import Range
-from penstock.reading.contract import Batch, CheckedChunk, End, Headers, lost_error
+from penstock.ranges import Range, split_passes
+from penstock.reading.contract import Batch, CheckedChunks, End, Headers, lost_error
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
     from penstock.ranges import Chunk
-    from penstock.reading.contract import Source
+    from penstock.reading.contract import Part, Source
 
 log = logging.getLogger(__name__)
 
@@ -59,18 +61,26 @@ BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
 
 
-def read_chunk(source: Source, chunk: Chunk) -> Generator[Batch | End]:
-    """Read one chunk with a consumer of its own: nothing that another chunk left behind can show up in it."""
+def read_chunks(source: Source, chunks: Sequence[Chunk]) -> Generator[Part]:
+    """Read chunks with one consumer: those of different partitions side by side, those of one partition in turn."""
     consumer = open_consumer(source)
     try:
-        yield from _Reading(source, chunk.range, consumer).read()
+        for together in split_passes(chunks):
+            yield from _Reading(source, together, consumer).read()
     finally:
         consumer.close()
 
 
-def open_chunk(source: Source, chunk: Chunk) -> CheckedChunk:
-    """Make the checks for a chunk that the native reader reads."""
-    return CheckedChunk(source, chunk, lambda: find_watermarks(source, chunk.range.partition)[0])
+def read_whole(source: Source, chunk: Chunk) -> Generator[Batch]:
+    """Read one chunk through the checks of the contract."""
+    with closing(read_chunks(source, [chunk])) as read:
+        for _, batch in open_chunks(source, [chunk]).check(read):
+            yield batch
+
+
+def open_chunks(source: Source, chunks: Sequence[Chunk]) -> CheckedChunks:
+    """Make the checks for chunks that the native reader reads."""
+    return CheckedChunks(source, chunks, lambda partitions: find_log_starts(source, partitions))
 
 
 def open_consumer(source: Source) -> Consumer:
@@ -85,11 +95,16 @@ def open_consumer(source: Source) -> Consumer:
         ) from error
 
 
-def find_watermarks(source: Source, partition: int) -> tuple[int, int]:
-    """Ask where the log of a partition starts and ends now, at the isolation level of the source."""
+def find_log_starts(source: Source, partitions: Collection[int]) -> dict[int, int]:
+    """Ask where the logs of partitions start now."""
+    return {partition: start for partition, (start, _) in find_watermarks(source, partitions).items()}
+
+
+def find_watermarks(source: Source, partitions: Collection[int]) -> dict[int, tuple[int, int]]:
+    """Ask where the logs of partitions start and end now, at the isolation level of the source."""
     consumer = open_consumer(source)
     try:
-        return _find_watermarks(consumer, source, Range(partition, 0, 0))
+        return {number: _find_watermarks(consumer, source, Range(number, 0, 0)) for number in sorted(partitions)}
     finally:
         consumer.close()
 
@@ -109,66 +124,94 @@ def _find_watermarks(consumer: Consumer, source: Source, range_: Range) -> tuple
 
 
 class _Reading:
-    """One pass over one range."""
+    """One pass over chunks of different partitions."""
 
-    def __init__(self, source: Source, range_: Range, consumer: Consumer) -> None:
+    def __init__(self, source: Source, chunks: Sequence[Chunk], consumer: Consumer) -> None:
         self.source = source
-        self.range = range_
         self.consumer = consumer
-        self.position = range_.from_offset
+        self.unfinished = {chunk.range.partition: chunk for chunk in chunks}
+        self.positions = {chunk.range.partition: chunk.range.from_offset for chunk in chunks}
         self.wanted = 500  # until the first batch tells how big records are
         self.last_error = ""
         self.progress_at = time.monotonic()
 
-    def read(self) -> Iterator[Batch | End]:
-        self.consumer.assign([TopicPartition(self.source.topic, self.range.partition, self.range.from_offset)])
-        end: End | None = None
-        while end is None:
-            left = self.range.until_offset - self.position
-            messages = self.consumer.consume(min(left, self.wanted), POLL_SECONDS)
-            records, end = self._split(messages)
-            if records:
-                yield self._take(records)
-            if self.position >= self.range.until_offset:
-                end = End(self.position)
+    def read(self) -> Iterator[Part]:
+        topic = self.source.topic
+        self.consumer.assign([TopicPartition(topic, number, start) for number, start in self.positions.items()])
+        while self.unfinished:
+            messages = self.consumer.consume(min(self._count_left(), self.wanted), POLL_SECONDS)
+            finished: list[int] = []
+            for partition, run in self._split(messages):
+                chunk = self.unfinished.get(partition)
+                if chunk is None:
+                    self._judge_stray(run)
+                    continue
+                records, end = self._take_apart(chunk, run)
+                if records:
+                    yield chunk.task, self._make_batch(records)
+                if end is not None:
+                    yield chunk.task, end
+                    finished.append(partition)
+                    del self.unfinished[partition]
+            if self.unfinished and finished:
+                # A finished partition would be fetched on to its end, and fill the queue that the others share.
+                self.consumer.incremental_unassign([TopicPartition(topic, partition) for partition in finished])
             if not messages:
                 self._check_stall()
-        yield end
 
-    def _split(self, messages: list[Message]) -> tuple[list[Message], End | None]:
-        """Records of the range, and the end if something among the messages marks it."""
-        until = self.range.until_offset
-        if messages and not any(map(Message.error, messages)) and max(map(Message.offset, messages)) < until:
-            return messages, None
+    def _count_left(self) -> int:
+        return sum(
+            chunk.range.until_offset - self.positions[partition] for partition, chunk in self.unfinished.items()
+        )  # fmt: skip
+
+    def _split(self, messages: list[Message]) -> Iterable[tuple[int, list[Message]]]:
+        """Runs of messages of one partition. Looking at each costs 50 ns, which one partition need not pay."""
+        if len(self.positions) == 1:
+            return [(next(iter(self.positions)), messages)] if messages else []
+        return [(partition, list(run)) for partition, run in groupby(messages, key=Message.partition)]
+
+    def _take_apart(self, chunk: Chunk, messages: list[Message]) -> tuple[list[Message], End | None]:
+        """Records of the chunk, and its end if something among the messages marks it."""
+        until = chunk.range.until_offset
+        if not any(map(Message.error, messages)) and (last := max(map(Message.offset, messages))) < until:
+            return messages, End(until) if last + 1 == until else None
         records: list[Message] = []
         for message in messages:
             if message.error() is None and message.offset() < until:
                 records.append(message)
                 continue
-            end = self._judge(message)
+            end = self._judge(message, chunk)
             if end is not None:
                 return records, end
-        return records, None
+        return records, End(until) if records and records[-1].offset() + 1 == until else None
 
-    def _judge(self, message: Message) -> End | None:
-        """The end if this message marks it; an error that waiting cannot mend is raised."""
+    def _judge(self, message: Message, chunk: Chunk) -> End | None:
+        """The end if this message marks it; an error that waiting cannot fix is raised."""
         error = message.error()
-        if error is None:
-            return End(message.offset())
-        if error.code() == Code._PARTITION_EOF:
+        if error is None or error.code() == Code._PARTITION_EOF:
             return End(message.offset())
         if error.code() == Code._AUTO_OFFSET_RESET:
-            raise self._explain_reset()
+            raise self._explain_reset(chunk.range)
         if error.code() in HOPELESS:
-            raise self._fail(error.str())
+            raise self._fail(error.str(), chunk.range)
         self.last_error = error.str()
         return None
 
-    def _take(self, messages: list[Message]) -> Batch:
+    def _judge_stray(self, messages: list[Message]) -> None:
+        """Judge messages of no unfinished chunk: records beyond a chunk are dropped, errors may concern all of them."""
+        for message in messages:
+            error = message.error()
+            if error is None or error.code() == Code._PARTITION_EOF:
+                continue
+            if error.code() in HOPELESS:
+                raise self._fail(error.str())
+            self.last_error = error.str()
+
+    def _make_batch(self, messages: list[Message]) -> Batch:
         values = list(map(Message.value, messages))
         size = sum(map(len, filter(None, values))) // len(messages) + 1
         self.wanted = max(1, min(BATCH_RECORDS, BATCH_BYTES // size))
-        self.position = messages[-1].offset() + 1
+        self.positions[messages[0].partition()] = messages[-1].offset() + 1
         self.progress_at = time.monotonic()
         return Batch(
             partition=messages[0].partition(),
@@ -183,17 +226,18 @@ class _Reading:
         if time.monotonic() - self.progress_at > STALL_SECONDS:
             raise self._fail(f"no record for {STALL_SECONDS:.0f} s{self.last_error and ': ' + self.last_error}")
 
-    def _explain_reset(self) -> Exception:
-        start, end = _find_watermarks(self.consumer, self.source, self.range)
-        if start > self.range.from_offset:
-            lost = Range(self.range.partition, self.range.from_offset, min(start, self.range.until_offset))
+    def _explain_reset(self, range_: Range) -> Exception:
+        start, end = _find_watermarks(self.consumer, self.source, range_)
+        if start > range_.from_offset:
+            lost = Range(range_.partition, range_.from_offset, min(start, range_.until_offset))
             return lost_error(self.source.topic, lost, start)
-        return self._fail(f"the log ends at offset {end}, and the range starts at {self.range.from_offset}")
+        return self._fail(f"the log ends at offset {end}, and the range starts at {range_.from_offset}", range_)
 
-    def _fail(self, what: str) -> ReadError:
+    def _fail(self, what: str, range_: Range | None = None) -> ReadError:
+        ranges = [range_] if range_ else [chunk.range for chunk in self.unfinished.values()]
         return ReadError(
-            f"topic {self.source.topic}: reading stopped at offset {self.position}: {what}.",
-            ranges=[self.range],
+            f"topic {self.source.topic}: reading stopped at offset {self.positions[ranges[0].partition]}: {what}.",
+            ranges=ranges,
             next_step="check that the brokers run and that the topic is there, then try the stage step again.",
         )
 

@@ -1,18 +1,21 @@
--- name: find_stage_task
--- Whether the attempt ($2) of the load ($1) still counts, and what some try of the task ($3) has committed already.
--- Another driver of the same attempt may have moved the load on while this task ran.
-select l.attempt = $2::int and l.state in ('staging', 'staged', 'validated', 'held', 'published') as current, t.rows, t.quarantined, t.holes,
-       t.partition, t.from_offset, t.until_offset
+-- name: find_stage_tasks
+-- Whether the attempt ($2) of the load ($1) still counts, and what some try of the tasks $3 to $4 has committed already.
+-- Another driver of the same attempt may have moved the load on while these tasks ran.
+select l.attempt = $2::int and l.state in ('staging', 'staged', 'validated', 'held', 'published') as current,
+       t.task, t.rows, t.quarantined, t.holes, t.partition, t.from_offset, t.until_offset
 from penstock.load l
-left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int and t.task = $3::int
+left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int and t.task between $3::int and $4::int
 where l.load_id = $1::bigint
 
--- name: settle_stage_task
--- One try of each task gets through, and only while its attempt counts; no row comes back for the others.
+-- name: settle_stage_tasks
+-- One try of each task gets through, and only while its attempt counts; no row comes back for the others. The tasks ($3)
+-- are JSON: one statement records a whole group.
 insert into penstock.stage_task
     (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes, log_hash)
-select $1::bigint, $2::int, $3::int, $4::int, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint,
-       $10::bigint
+select $1::bigint, $2::int, t.task, t.partition, t.from_offset, t.until_offset, t.rows, t.quarantined, t.holes, t.log_hash
+from json_to_recordset($3::text::json)
+     as t (task int, partition int, from_offset bigint, until_offset bigint, rows bigint, quarantined bigint,
+           holes bigint, log_hash bigint)
 where exists (select from penstock.load where load_id = $1::bigint and attempt = $2::int and state = 'staging')
 on conflict do nothing
 returning task
