@@ -117,6 +117,7 @@ class Again:
         self.poison.clear()
         rows = pa.RecordBatchReader.from_batches(self.decoder.schema, self._decode(batches, chosen))
         with closing(self._connection.cursor()) as cursor:
+            cursor.execute("begin")  # the rows last until its end
             try:
                 cursor.adbc_ingest("again", rows, mode="append", temporary=True)
             except AdbcError as error:
@@ -144,4 +145,5 @@ class Again:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement, values)
             found = list(cursor.fetchall())
+            cursor.execute("commit")
         return found
