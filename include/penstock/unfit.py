@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Literal
 
@@ -31,9 +32,12 @@ class Unfit(Exception):  # noqa: N818 - it is no error of Penstock: the record g
         super().__init__(f"{reason}: {detail}")
 
 
-def describe_mistake(error: Exception) -> Unfit:
+def describe_mistake(error: Exception, value: bytes = b"") -> Unfit:
     """Why msgspec could not read a value: a stable word, and its own sentence, which shows nothing of the value."""
     text = str(error)
+    if "truncated" in text and b"\\u" in value and _is_json(value):
+        # After half a surrogate pair msgspec expects the other half, and the value may end before that.
+        return Unfit("bad_utf8", "half a surrogate pair")
     if isinstance(error, UnicodeDecodeError):
         return Unfit("bad_utf8", "bytes that are no UTF-8")
     if isinstance(error, RecursionError):
@@ -44,8 +48,16 @@ def describe_mistake(error: Exception) -> Unfit:
     return Unfit("wrong_type" if isinstance(error, msgspec.ValidationError) else "bad_json", text)
 
 
+def _is_json(value: bytes) -> bool:
+    try:
+        json.loads(value, parse_int=len)  # Python refuses to read an integer of more than 4,300 digits
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 _MISTAKES: tuple[tuple[str, Reason], ...] = (
     (r"missing required field|got `null` - at `\$", "missing_required"),
-    (r"Expected `int` [<>]=|Number out of range", "out_of_range"),
+    (r"Expected `int` [<>]=|(Number|Integer value) out of range", "out_of_range"),
     (r"surrogate", "bad_utf8"),
 )

@@ -66,7 +66,16 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
         ("real", "1e39", "out_of_range"),
         ("real", "1e-60", "out_of_range"),
         ("real", "0.5", 0.5),
+        ("real", "1e-400", "out_of_range"),
+        ("real", "-0.0", 0.0),
         ("double precision", "1e400", "out_of_range"),
+        ("double precision", "1e-400", "out_of_range"),
+        ("double precision", "-1e-0400", "out_of_range"),
+        ("double precision", f"0.{'0' * 400}1", "out_of_range"),
+        ("double precision", "0e-400", 0.0),
+        ("double precision", f"0.{'0' * 400}", 0.0),
+        ("double precision", "5e-324", 5e-324),
+        ("double precision", "9007199254740993", 9007199254740992.0),
         ("double precision", "NaN", "bad_json"),
         ("boolean", "true", True),
         ("boolean", "1", "wrong_type"),
@@ -100,7 +109,12 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
         ),
         ("numeric(76,10)", "0.1234567891", Decimal("0.1234567891")),
         ("text", '"a\\u0000b"', "nul_byte"),
-        ("text", '"\\ud800"', "bad_json"),
+        ("text", '"\\ud800"', "bad_utf8"),
+        ("text", '"\\udc00x"', "bad_utf8"),
+        ("text", '"\\ud800', "bad_json"),
+        ("bigint", "1" * 5000, "out_of_range"),
+        ("smallint", "-" + "1" * 5000, "out_of_range"),
+        ("numeric(76,0)", "1" * 5000, "out_of_range"),
         ("varchar(3)", '"äöü"', "äöü"),
         ("varchar(3)", '"äöü "', "too_long"),
         ("bytea", '"aGk="', b"hi"),
@@ -118,7 +132,7 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
         ("uuid", '"nope"', "wrong_type"),
         ("jsonb", '{"a": "\\u0000"}', "nul_byte"),
         ("jsonb", '{"a\\u0000": 1}', "nul_byte"),
-        ("jsonb", '"\\ud800x"', "bad_json"),
+        ("jsonb", '"\\ud800x"', "bad_utf8"),
         ("jsonb", "1e200000", "out_of_range"),
         ("jsonb", "[" * 500 + "]" * 500, "bad_json"),
         ("json", '{"b": 1, "a": 2}', '{"b": 1, "a": 2}'),
@@ -289,3 +303,14 @@ def test_the_fast_way_accepts_nothing_that_the_exact_way_refuses(type_: str, val
     except (Unfit, ValueError, msgspec.DecodeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return
     assert pa.array([conversion.parse(read)], conversion.arrow).to_pylist() == fast.to_pylist()
+
+
+def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() -> None:
+    fields = (Field("a", parse_type("double precision"), ("x", "a")), Field("b", parse_type("real"), ("b",)))
+    values = [b'{"x": {"a": 0}, "b": 1e-500}', b'{"x": {"a": 1e-400}, "b": 0}', b'{"x": null, "b": 0.0, "c": 1e-400}']
+    decoded = Decoder(Layout(fields), 7).decode(batch_of(values))
+    assert [(record.offset, record.reason) for record in decoded.poison] == [
+        (100, "out_of_range"),
+        (101, "out_of_range"),
+    ]
+    assert decoded.rows["a"].to_pylist() == [None]
