@@ -31,7 +31,7 @@ from penstock.kafka import read_log
 from penstock.ledger import connect, open_ledger
 from penstock.maintenance.maintaining import maintain
 from penstock.pipeline import Pipeline
-from penstock.planning import plan_in, write_load
+from penstock.planning import plan_load, preview_plan, write_load
 from penstock.preparation import ensure_indexes, ensure_table
 from penstock.publish import publish_in
 from penstock.ranges import Range
@@ -118,8 +118,8 @@ def measure_all(services: Services, sizes: Sequence[int], *, merge: bool) -> Ite
     """A row of figures for each size; one that cannot be reached says why."""
     bench = Bench(services.make_database(), {"bootstrap.servers": services.broker.bootstrap})
     ledger.migrate(bench.db)
+    plan_load(bench.db, bench.kafka, PIPELINE, "first")
     with open_ledger(bench.db) as connection:
-        plan_in(connection, bench.kafka, PIPELINE, "first")
         connection.execute("update penstock.load set state = 'discarded'")
     spent = 0.0
     for size in sorted(sizes):
@@ -208,10 +208,7 @@ def measure(bench: Bench) -> list[str]:
 
 
 def _plan(bench: Bench) -> None:
-    with open_ledger(bench.db) as connection:
-        planned = plan_in(connection, bench.kafka, PIPELINE, f"plan of {time.monotonic()}")
-        connection.rollback()
-    assert planned.load
+    assert preview_plan(bench.db, bench.kafka, PIPELINE, f"plan of {time.monotonic()}").load
 
 
 def _status(bench: Bench) -> None:

@@ -124,13 +124,19 @@ class Proxy:
 
 
 class KafkaProxy(Proxy):
-    """A proxy that tells Kafka's requests apart, and loses single ones of them, or the replies to them."""
+    """A proxy that tells Kafka's requests apart, counts them, and loses single ones, or loses or delays the replies."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
         self.lost: Counter[int] = Counter()
         self._requests_to_lose: Counter[int] = Counter()
         self._replies_to_lose: Counter[int] = Counter()
+        self.seen: Counter[int] = Counter()
+        self._late: dict[int, float] = {}
+
+    def delay_replies(self, kind: int, seconds: float) -> None:
+        """Every reply to a request of a kind comes later by so many seconds, and whatever follows it with it."""
+        self._late[kind] = seconds
 
     def lose_requests(self, kind: int, times: int) -> None:
         """The next requests of a kind never reach the broker."""
@@ -144,18 +150,30 @@ class KafkaProxy(Proxy):
         """End every fault."""
         self._requests_to_lose.clear()
         self._replies_to_lose.clear()
+        self._late.clear()
         super().heal()
 
     def _join(self, client: socket.socket, server: socket.socket) -> None:
         unanswered: set[bytes] = set()
-        requests = self._pick_requests(_read_frames(client), unanswered)
-        replies = (frame for frame in _read_frames(server) if frame[4:8] not in unanswered)
+        late: dict[bytes, float] = {}
+        requests = self._pick_requests(_read_frames(client), unanswered, late)
+        replies = self._hold((frame for frame in _read_frames(server) if frame[4:8] not in unanswered), late)
         threading.Thread(target=self._carry, args=(client, server, requests), daemon=True).start()
         threading.Thread(target=self._carry, args=(server, client, self._delay(replies)), daemon=True).start()
 
-    def _pick_requests(self, frames: Iterator[bytes], unanswered: set[bytes]) -> Iterator[bytes]:
+    def _hold(self, replies: Iterator[bytes], late: dict[bytes, float]) -> Iterator[bytes]:
+        for frame in replies:
+            self._closed.wait(late.pop(frame[4:8], 0))
+            yield frame
+
+    def _pick_requests(
+        self, frames: Iterator[bytes], unanswered: set[bytes], late: dict[bytes, float]
+    ) -> Iterator[bytes]:
         for frame in frames:
             kind, correlation = int.from_bytes(frame[4:6], "big"), frame[8:12]
+            self.seen[kind] += 1
+            if kind in self._late:
+                late[correlation] = self._late[kind]
             if self._requests_to_lose[kind] > 0:
                 self._requests_to_lose[kind] -= 1
                 self.lost[kind] += 1

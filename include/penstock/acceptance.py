@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.deciding import UnansweredError, ask_first
 from penstock.errors import WrongUseError
-from penstock.fitting import ask_until_settled
+from penstock.fitting import Answers, ask_for_losses, read_standing
 from penstock.holds import end_hold, ways_on
 from penstock.identity import refuse_other_identity
-from penstock.kafka import read_log
 from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run
 from penstock.losses import Loss, date_losses, record_losses
-from penstock.plan import find_faults
-from penstock.planning import read_positions, supersede_load
+from penstock.planning import supersede_load
 from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
@@ -37,23 +37,26 @@ class Accepted:
 
 def accept_loss(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str) -> Accepted:
     """Record exactly what is lost now, and go on from the log's start."""
-    with open_ledger(uri) as connection:
-        return accept_loss_in(connection, kafka, pipeline, who, why)
-
-
-def accept_loss_in(
-    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str
-) -> Accepted:
-    """Accept in the caller's transaction, behind the lock of plan and publish."""
     refuse_silence(who, why, pipeline=pipeline.name)
+    with open_ledger(uri) as connection:
+        return ask_first(
+            connection,
+            pipeline.name,
+            partial(ask_for_losses, kafka, pipeline),
+            lambda answers: accept_loss_in(connection, pipeline, who, why, answers),
+        )
+
+
+def accept_loss_in(connection: Connection, pipeline: Pipeline, who: str, why: str, answers: Answers | None) -> Accepted:
+    """Accept in the caller's transaction, behind the lock of plan and publish."""
     pipeline_id, generation = lock_generation(connection, pipeline)
-    log = read_log(kafka, pipeline.topic, pipeline.isolation)
-    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], log)
-    positions = read_positions(connection, generation["generation_id"])
-    log = ask_until_settled(kafka, pipeline, positions, log)
-    faults = _refuse_unless_lost(pipeline, find_faults(positions, log.partitions))
+    standing = read_standing(connection, pipeline_id)
+    if answers is None or answers.standing != standing:
+        raise UnansweredError(standing)
+    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], answers.log)
+    faults = _refuse_unless_lost(pipeline, answers.faults)
     _end_open_load(connection, pipeline, pipeline_id, who, why)
-    losses = date_losses(connection, kafka, pipeline, generation["generation_id"], faults)
+    losses = date_losses(connection, pipeline, generation["generation_id"], faults, answers.left)
     record_losses(connection, pipeline_id, generation["generation_id"], losses, who, why)
     record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
     end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")

@@ -5,6 +5,7 @@ What was loaded stays as it is, under the generation that it was loaded in. The 
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,8 +13,9 @@ from penstock import ledger
 from penstock.acceptance import lock_generation
 from penstock.coverage import read_gaps
 from penstock.cut import Search, find_cut
+from penstock.deciding import UnansweredError, ask_first, reading_alone
 from penstock.errors import FencedError, WrongUseError
-from penstock.fitting import ask_until_settled, find_rewritten
+from penstock.fitting import ask_until_settled, find_rewritten, read_positions_with_epochs
 from penstock.holds import end_hold
 from penstock.kafka import Identity, read_log
 from penstock.ledger import open_ledger, record_pipeline_event, refuse_silence, run_for_row
@@ -86,10 +88,8 @@ class Adopted:
 
 def preview_adoption(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
     """Say what an adoption would mean. Nothing is changed."""
-    with open_ledger(uri) as connection:
-        drafted = _draft(connection, kafka, pipeline, start)
-        connection.rollback()
-    return drafted
+    with closing(open_ledger(uri)) as connection:
+        return _draft(connection, kafka, pipeline, start)
 
 
 def adopt(
@@ -102,32 +102,60 @@ def adopt(
     shown: Adoption | None = None,
 ) -> Adopted:
     """Open a new generation; one that is not what was shown is refused."""
+    refuse_silence(who, why, pipeline=pipeline.name)
     with open_ledger(uri) as connection:
-        refuse_silence(who, why, pipeline=pipeline.name)
-        drafted = _draft(connection, kafka, pipeline, start)
-        if shown and shown.what != drafted.what:
-            raise FencedError(
-                "the log has changed since it was shown; nothing is adopted.",
-                pipeline=pipeline.name,
-                next_step=f"look again: `penstock adopt {pipeline.name} --why …`.",
-            )
-        return _write(connection, drafted, who, why)
+
+        def adopt_drafted(drafted: Adoption | None) -> Adopted:
+            if drafted is None or not _still_stands(connection, drafted):
+                raise UnansweredError
+            if shown and shown.what != drafted.what:
+                raise FencedError(
+                    "the log has changed since it was shown; nothing is adopted.",
+                    pipeline=pipeline.name,
+                    next_step=f"look again: `penstock adopt {pipeline.name} --why …`.",
+                )
+            return _write(connection, drafted, who, why)
+
+        return ask_first(connection, pipeline.name, lambda _: _draft(connection, kafka, pipeline, start), adopt_drafted)
 
 
 def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
+    """Find out what an adoption would mean. The search for a cut asks the table and Kafka by turns."""
+    with reading_alone(connection):
+        pipeline_id, newest = lock_generation(connection, pipeline)
+        old = _read_generation(connection, pipeline, newest)
+        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+        known = _find_known(connection, pipeline, pipeline_id, old, log.identity)
+        if known is None:
+            first = {n: part.end if start == "latest" else part.start for n, part in log.partitions.items()}
+            return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
+        _refuse_start(pipeline, start)
+        cuts = _find_cuts(connection, kafka, pipeline, known, same=known == old)
+    return Adoption(pipeline, pipeline_id, old, log, known, cuts, go_on(known.positions, log.partitions, cuts))
+
+
+def _still_stands(connection: Connection, drafted: Adoption) -> bool:
+    """Whether the ledger says, behind the lock, what it said when the adoption was drafted."""
+    pipeline = drafted.pipeline
     pipeline_id, newest = lock_generation(connection, pipeline)
     old = _read_generation(connection, pipeline, newest)
-    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    known = _find_known(connection, pipeline, pipeline_id, old, drafted.log.identity)
+    return (pipeline_id, old, known) == (drafted.pipeline_id, drafted.old, drafted.known)
+
+
+def _find_known(
+    connection: Connection, pipeline: Pipeline, pipeline_id: int, old: Generation, identity: Identity
+) -> Generation | None:
     row = query(
-        connection, "find_generation", pipeline_id=pipeline_id, cluster_id=log.cluster_id, topic_id=log.topic_id
+        connection,
+        "find_generation",
+        pipeline_id=pipeline_id,
+        cluster_id=identity.cluster_id,
+        topic_id=identity.topic_id,
     ).fetchone()
     if row is None:
-        first = {n: part.end if start == "latest" else part.start for n, part in log.partitions.items()}
-        return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
-    known = old if row["generation_id"] == old.generation_id else _read_generation(connection, pipeline, row)
-    _refuse_start(pipeline, start)
-    cuts = _find_cuts(connection, kafka, pipeline, known, same=known is old)
-    return Adoption(pipeline, pipeline_id, old, log, known, cuts, go_on(known.positions, log.partitions, cuts))
+        return None
+    return old if row["generation_id"] == old.generation_id else _read_generation(connection, pipeline, row)
 
 
 def _find_cuts(
@@ -140,7 +168,7 @@ def _find_cuts(
     log = read_log(kafka, pipeline.topic, "read_uncommitted")
     log = ask_until_settled(kafka, pipeline, known.positions, log, "read_uncommitted")
     cut = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
-    rewritten = find_rewritten(connection, kafka, known.generation_id, log)
+    rewritten = find_rewritten(kafka, read_positions_with_epochs(connection, known.generation_id), log)
     if same and not cut and not rewritten:
         raise WrongUseError(
             "there is nothing to adopt: the topic is the one that is loaded, and its log was not cut.",

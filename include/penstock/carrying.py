@@ -36,7 +36,7 @@ class CarriedCause(Exception):  # noqa: N818 - as the cause of an error it is pr
 def write_error(error: PenstockError) -> str:
     """Write an error as one line that `recover_error` reads."""
     parts = {
-        "name": type(error).__name__,
+        "name": next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__),
         "what": error.what,
         "pipeline": error.pipeline,
         "load": error.load,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.deciding import reading_alone
 from penstock.errors import DeclarationError, KafkaError, WrongUseError
 from penstock.kafka import read_log
 from penstock.ledger import connect
@@ -31,8 +32,8 @@ class Finding:
 
 
 def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Finding]:
-    """Look at everything that a load will need; nothing is changed."""
-    with connect(settings.db) as connection:
+    """Look at everything that a load will need; nothing is changed. No transaction is open while Kafka is asked."""
+    with connect(settings.db) as connection, reading_alone(connection):
         ledger = _check_ledger(connection)
         found = [
             finding
@@ -43,7 +44,6 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
                 *(_check_target(connection, pipeline) if ledger.fits else ()),
             )
         ]
-        connection.rollback()
     return [ledger, *found]
 
 

@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from penstock.errors import KafkaError
+from penstock.kafka import ANSWER_SECONDS
 from penstock.lag import First, read_first_records
 from penstock.ranges import Held, Range
 from penstock.statements import read_statements
@@ -110,7 +111,9 @@ def _ask(
 
 def _read_record(kafka: Mapping[str, str], search: Search, offset: int) -> First | None:
     """The first record from an offset on, whether its transaction was committed or not: it is there, or it is not."""
-    found = read_first_records(kafka, search.pipeline.topic, {search.partition: offset}, "read_uncommitted")
+    found = read_first_records(
+        kafka, search.pipeline.topic, {search.partition: offset}, "read_uncommitted", ANSWER_SECONDS
+    )
     if search.partition not in found:
         raise KafkaError(
             f"topic {search.pipeline.topic}: the record at offset {offset} of partition {search.partition} was not "

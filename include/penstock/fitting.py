@@ -1,14 +1,21 @@
-"""Whether the log fits the positions, as far as Kafka has to be asked; `plan.py` decides what it can without."""
+"""Whether the log fits the positions, as far as Kafka has to be asked; `plan.py` decides what it can without.
+
+Kafka is asked here while no transaction is open: `deciding.py` says how.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import LogCutError, LogLostError
 from penstock.holds import ways_on
-from penstock.kafka import TopicLog, read_log
+from penstock.holes.held_back import describe_held_back
+from penstock.kafka import Identity, TopicLog, find_offsets_at, read_log
 from penstock.ledger import run
-from penstock.plan import Fault, find_faults, find_suspects
+from penstock.losses import read_left
+from penstock.plan import Fault, Plan, find_faults, find_suspects, open_positions, plan_ranges
 from penstock.ranges import name_ranges
 from penstock.truncation import find_cuts
 
@@ -20,7 +27,91 @@ if TYPE_CHECKING:
     from penstock.losses import Loss
     from penstock.pipeline import Pipeline
 
-TIMES_ASKED = 5
+# A broker that just became leader may answer from before for some seconds.
+PAUSES = (0.1, 0.3, 0.6, 1.0, 2.0, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the ledger says of a pipeline: the topic that it loads, and each position with its leader's epoch."""
+
+    generation_id: int | None
+    identity: Identity | None
+    positions: Mapping[int, tuple[int, int | None]]
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The positions alone."""
+        return {partition: position for partition, (position, _) in self.positions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What Kafka said of a standing. Of another topic than the standing's only the log is asked for."""
+
+    standing: Standing
+    log: TopicLog
+    opened: Mapping[int, int] = field(default_factory=dict)  # first positions of partitions that have none
+    plan: Plan = field(default=Plan((), ()))
+    faults: tuple[Fault, ...] = ()
+    left: Mapping[int, int] = field(default_factory=dict)  # when the first records after a loss were written
+    held_back: str = ""
+
+
+def read_standing(connection: Connection, pipeline_id: int) -> Standing:
+    """Read what the ledger says now."""
+    row = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        return Standing(None, None, {})
+    identity = Identity(row["cluster_id"], row["topic_id"])
+    return Standing(row["generation_id"], identity, read_positions_with_epochs(connection, row["generation_id"]))
+
+
+def read_positions_with_epochs(connection: Connection, generation_id: int) -> dict[int, tuple[int, int | None]]:
+    """The positions of a generation, each with the epoch of the leader that told where the log ends."""
+    rows = run(connection, "read_positions", generation_id=generation_id)
+    return {row["partition"]: (row["position"], row["leader_epoch"]) for row in rows}
+
+
+def ask_for_plan(kafka: Mapping[str, str], pipeline: Pipeline, standing: Standing) -> Answers:
+    """Ask all that a plan needs."""
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    if standing.identity not in (None, log.identity):
+        return Answers(standing, log)
+    known = standing.offsets
+    opened = open_positions(known, log.partitions, {} if known else first_offsets(kafka, pipeline, log))
+    positions = known | opened
+    log = ask_until_settled(kafka, pipeline, positions, log)
+    plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition, pipeline.on_loss)
+    faults = plan.faults or find_rewritten(kafka, standing.positions, log)
+    return Answers(
+        standing,
+        log,
+        opened,
+        plan,
+        faults,
+        read_left(kafka, pipeline, faults or plan.losses),
+        "" if plan.ranges or faults else describe_held_back(kafka, log, pipeline.isolation),
+    )
+
+
+def ask_for_losses(kafka: Mapping[str, str], pipeline: Pipeline, standing: Standing) -> Answers:
+    """Ask what the log has lost, whatever the declaration says of losses."""
+    log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    if standing.identity != log.identity:
+        return Answers(standing, log)
+    log = ask_until_settled(kafka, pipeline, standing.offsets, log)
+    faults = find_faults(standing.offsets, log.partitions)
+    return Answers(standing, log, faults=faults, left=read_left(kafka, pipeline, faults))
+
+
+def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -> dict[int, int]:
+    """Where a pipeline that has loaded nothing yet begins, by its `start`."""
+    if pipeline.start == "earliest":
+        return {number: partition.start for number, partition in log.partitions.items()}
+    if pipeline.start == "latest":
+        return {number: partition.end for number, partition in log.partitions.items()}
+    return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
 
 
 def ask_until_settled(
@@ -30,20 +121,19 @@ def ask_until_settled(
     log: TopicLog,
     isolation: Isolation | None = None,
 ) -> TopicLog:
-    """Ask again while an end seems to lie below a position: a broker that just became leader may answer from before."""
-    for _ in range(TIMES_ASKED - 1):
+    """Ask again, after pauses that grow, while an end seems to lie below a position."""
+    for pause in PAUSES:
         if not any(fault.kind == "beyond_end" for fault in find_faults(positions, log.partitions)):
             break
+        time.sleep(pause)
         log = read_log(kafka, pipeline.topic, isolation or pipeline.isolation)
     return log
 
 
 def find_rewritten(
-    connection: Connection, kafka: Mapping[str, str], generation_id: int, log: TopicLog
+    kafka: Mapping[str, str], positions: Mapping[int, tuple[int, int | None]], log: TopicLog
 ) -> tuple[Fault, ...]:
     """Find the partitions whose log was cut below the position and has grown past it since."""
-    rows = run(connection, "read_positions", generation_id=generation_id).fetchall()
-    positions = {row["partition"]: (row["position"], row["leader_epoch"]) for row in rows}
     cuts = find_cuts(kafka, log.topic, find_suspects(positions, log.partitions))
     return tuple(
         Fault("rewritten", number, positions[number][0], log.partitions[number], cut)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
-from penstock.kafka import QUIET
+from penstock.kafka import QUIET, limit_replies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def read_first_records(
     """Read the first visible record from each position on: None if there is none, no key if nothing came in time."""
     if not positions:
         return {}
-    consumer = Consumer({**FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
+    consumer = Consumer({**limit_replies(), **FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
     waiting, found = set(positions), dict[int, First | None]()
     deadline = time.monotonic() + seconds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.at_work import at_work
 from penstock.errors import HeldError
 from penstock.ledger import concerning, open_ledger, read_load
-from penstock.planning import plan_in, plan_load
+from penstock.planning import plan_load, preview_plan
 from penstock.publish import publish_load
 from penstock.quality import import_ahead, validate_load
 from penstock.staging import begin_staging
@@ -63,10 +63,7 @@ def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark
 
 def preview_load(settings: Settings, pipeline: Pipeline) -> Planned:
     """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
-    with open_ledger(settings.db) as connection:
-        planned = plan_in(connection, settings.kafka, pipeline, name_run())
-        connection.rollback()
-    return planned
+    return preview_plan(settings.db, settings.kafka, pipeline, name_run())
 
 
 def name_run() -> str:

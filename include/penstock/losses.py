@@ -49,16 +49,24 @@ class Loss:
         return f"{self.fault}{'; they are from ' * bool(known)}{' and '.join(known)}"
 
 
+def read_left(kafka: Mapping[str, str], pipeline: Pipeline, faults: Sequence[Fault]) -> dict[int, int]:
+    """Ask when the first records were written (ms) that are left behind a log start that passed the position."""
+    starts = {fault.partition: fault.lost.until_offset for fault in faults if fault.kind == "log_start_passed"}
+    return read_first_timestamps(kafka, pipeline.topic, starts, pipeline.isolation)
+
+
 def date_losses(
-    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, generation_id: int, faults: Sequence[Fault]
+    connection: Connection,
+    pipeline: Pipeline,
+    generation_id: int,
+    faults: Sequence[Fault],
+    left: Mapping[int, int],
 ) -> list[Loss]:
-    """Find out from when the records were that a log start has passed."""
-    passed = [fault for fault in faults if fault.kind == "log_start_passed"]
-    starts = {fault.partition: fault.lost.until_offset for fault in passed}
-    left = read_first_timestamps(kafka, pipeline.topic, starts, pipeline.isolation)
+    """Find out from when the records were that a log start has passed; `left` is what `read_left` found."""
     return [
         Loss(fault, _read_last_published(connection, pipeline, generation_id, fault.partition), _date(left, fault))
-        for fault in passed
+        for fault in faults
+        if fault.kind == "log_start_passed"
     ]
 
 

@@ -1,29 +1,30 @@
-"""The plan step: fence first, restore second, then ask Kafka and write an immutable plan."""
+"""The plan step: fence first, restore second, then write an immutable plan by answers of Kafka to these positions."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.json import Jsonb
 
 from penstock import ledger
+from penstock.deciding import UnansweredError, ask_first
 from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError
-from penstock.fitting import ask_until_settled, describe_faults, find_rewritten
+from penstock.fitting import Answers, ask_for_plan, describe_faults, read_standing
 from penstock.holds import begin_hold, end_hold
-from penstock.holes.held_back import describe_held_back
 from penstock.identity import refuse_other_identity
-from penstock.kafka import TopicLog, find_offsets_at, read_log
 from penstock.ledger import Connection, Kind, Load, open_ledger, run, run_for_row
 from penstock.losses import date_losses, record_losses
 from penstock.pipeline import Pipeline
-from penstock.plan import open_positions, plan_ranges
 from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.kafka import TopicLog
     from penstock.ranges import Range
 
 
@@ -43,40 +44,60 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
     so that nobody settles the matter in between.
     """
     with open_ledger(uri) as connection:
-        found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
-        try:
-            with connection.transaction():  # inside the one that holds the lock: a savepoint
-                return plan_in(connection, kafka, pipeline, run_id)
-        except LogLostError as error:
-            if found:
-                begin_hold(connection, found["pipeline_id"], error.hold, error.what)
-            connection.commit()
-            raise
+
+        def plan_or_hold(answers: Answers | None) -> Planned:
+            found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+            try:
+                with connection.transaction():  # inside the one that holds the lock: a savepoint
+                    return plan_in(connection, pipeline, run_id, answers)
+            except LogLostError as error:
+                if found:
+                    begin_hold(connection, found["pipeline_id"], error.hold, error.what)
+                connection.commit()
+                raise
+
+        return ask_first(connection, pipeline.name, partial(ask_for_plan, kafka, pipeline), plan_or_hold)
 
 
-def plan_in(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
-    """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
+def preview_plan(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    with closing(open_ledger(uri)) as connection:
+        return ask_first(
+            connection,
+            pipeline.name,
+            partial(ask_for_plan, kafka, pipeline),
+            lambda answers: plan_in(connection, pipeline, run_id, answers),
+        )
+
+
+def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: Answers | None) -> Planned:
+    """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end.
+
+    The answers are Kafka's. An UnansweredError says that they are not about what the ledger says now.
+    """
     pipeline_id = register_pipeline(connection, pipeline)
     again = _find_again(connection, pipeline_id, pipeline, run_id)
     if again is not None:
         return again
     fenced = _fence(connection, pipeline_id, pipeline, run_id)
-    log = read_log(kafka, pipeline.topic, pipeline.isolation)
-    generation_id = _bind_generation(connection, pipeline_id, pipeline, log)
-    positions = _restore(connection, kafka, pipeline, generation_id, log)
-    log = ask_until_settled(kafka, pipeline, positions, log)
-    plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition, pipeline.on_loss)
-    faults = plan.faults or find_rewritten(connection, kafka, generation_id, log)
-    losses = date_losses(connection, kafka, pipeline, generation_id, faults or plan.losses)
-    if faults:
-        raise describe_faults(pipeline, faults, losses)
+    standing = read_standing(connection, pipeline_id)
+    if answers is None or answers.standing != standing:
+        raise UnansweredError(standing)
+    log, plan = answers.log, answers.plan
+    generation_id = _bind_generation(connection, pipeline_id, pipeline, answers)
+    # Written even if there is nothing to load: a first run that found the end of the log must start there next time,
+    # not at a later end.
+    origins = {number: log.partitions[number].start for number in answers.opened}
+    write_positions(connection, generation_id, log, answers.opened, origins)
+    losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.left)
+    if answers.faults:
+        raise describe_faults(pipeline, answers.faults, losses)
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
     recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
-        held_back = describe_held_back(kafka, log, pipeline.isolation)
-        told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{held_back}"
+        told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
         return Planned(None, told, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
     load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
@@ -164,9 +185,9 @@ def supersede_load(connection: Connection, pipeline: Pipeline, row: dict[str, An
     ledger.record_event(connection, actor, ledger.read_load(connection, row["load_id"]), "superseded", cause)
 
 
-def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, log: TopicLog) -> int:
-    row = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
-    if row is None:
+def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:
+    known, log = answers.standing, answers.log
+    if known.generation_id is None or known.identity is None:
         opened = run_for_row(
             connection,
             "open_generation",
@@ -176,23 +197,8 @@ def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipelin
             epoch=1,
         )
         return int(opened["generation_id"])
-    refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
-    return int(row["generation_id"])
-
-
-def _restore(
-    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, generation_id: int, log: TopicLog
-) -> dict[int, int]:
-    """Read the positions, and write one for each partition seen for the first time.
-
-    They are written even if there is nothing to load: a first run that found the end of the log must start there next
-    time, not at a later end.
-    """
-    known = read_positions(connection, generation_id)
-    first = {} if known else first_offsets(kafka, pipeline, log)
-    opened = open_positions(known, log.partitions, first)
-    write_positions(connection, generation_id, log, opened, {number: log.partitions[number].start for number in opened})
-    return known | opened
+    refuse_other_identity(pipeline, known.identity.cluster_id, known.identity.topic_id, log)
+    return known.generation_id
 
 
 def write_positions(
@@ -213,21 +219,6 @@ def write_positions(
             origin=origins[partition],
             leader_epoch=log.partitions[partition].leader_epoch,
         )
-
-
-def read_positions(connection: Connection, generation_id: int) -> dict[int, int]:
-    """The positions of a generation, by partition."""
-    rows = run(connection, "read_positions", generation_id=generation_id)
-    return {row["partition"]: row["position"] for row in rows}
-
-
-def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -> dict[int, int]:
-    """Where a pipeline that has loaded nothing yet begins, by its `start`."""
-    if pipeline.start == "earliest":
-        return {number: partition.start for number, partition in log.partitions.items()}
-    if pipeline.start == "latest":
-        return {number: partition.end for number, partition in log.partitions.items()}
-    return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
 
 
 def write_load(

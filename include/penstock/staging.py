@@ -62,7 +62,8 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
         if not is_current(load, attempt):
             log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
             return
-        spark = open_context()
+    spark = open_context()  # takes long on a busy cluster: no transaction may be open meanwhile
+    with ledger.open_ledger(settings.db) as connection:
         ledger.record_application(connection, load_id, attempt, spark.applicationId)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
     assignment = make_assignment(settings, load, attempt)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.deciding import reading_alone
 from penstock.errors import DeclarationError, IdentityError, KafkaError
 from penstock.health import Found, Health, Missing, Newest, OpenHold, judge, judge_bad_target, judge_broken
 from penstock.identity import refuse_other_identity
@@ -49,20 +50,21 @@ class PipelineStatus:
 def read_status(
     connection: Connection, kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
 ) -> list[PipelineStatus]:
-    """Read the status of pipelines that share one Kafka connection."""
-    ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
-    logs, unreachable = _read_logs(kafka, pipelines)
-    return [
-        _describe(
-            connection,
-            kafka,
-            pipeline,
-            ledger.get(pipeline.name),
-            logs.get((pipeline.topic, pipeline.isolation)),
-            unreachable,
-        )
-        for pipeline in pipelines
-    ]
+    """Read the status of pipelines that share one Kafka connection. No transaction is open while Kafka is asked."""
+    with reading_alone(connection):
+        ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
+        logs, unreachable = _read_logs(kafka, pipelines)
+        return [
+            _describe(
+                connection,
+                kafka,
+                pipeline,
+                ledger.get(pipeline.name),
+                logs.get((pipeline.topic, pipeline.isolation)),
+                unreachable,
+            )
+            for pipeline in pipelines
+        ]
 
 
 def read_broken_status(connection: Connection, name: str, mistakes: str) -> PipelineStatus:

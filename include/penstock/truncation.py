@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError as Code
 from confluent_kafka import TopicPartition
 
 from penstock.errors import KafkaError
-from penstock.kafka import ANSWER_SECONDS
+from penstock.kafka import ANSWER_SECONDS, limit_replies
 from penstock.reading.contract import Source
 from penstock.reading.native import open_consumer
 
@@ -35,7 +35,7 @@ def find_cuts(settings: Mapping[str, str], topic: str, positions: Mapping[int, t
     """Ask where the log was cut, by partition, below these offsets with their epochs; those in order are left out."""
     if not positions:
         return {}
-    consumer = open_consumer(Source({**settings, **LEAST}, topic, "read_uncommitted"))
+    consumer = open_consumer(Source({**limit_replies(), **settings, **LEAST}, topic, "read_uncommitted"))
     try:
         # A consumer that is given an offset with its epoch asks the leader before it fetches.
         consumer.assign(

@@ -238,7 +238,7 @@ def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_acce
     assert [alert["title"] for alert in alerts] == ["Penstock: lost is held", "Penstock: lost is no longer held"]
 
 
-def test_a_load_whose_log_is_lost_while_it_is_staged_is_alerted_at_once_and_so_is_one_of_a_backfill(
+def test_loads_whose_log_is_lost_while_they_are_staged_are_alerted_at_once(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
@@ -307,7 +307,7 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
     assert leaf in alert["message"]
 
 
-def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert_as_on_the_command_line(
+def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert(
     airflow: AirflowSite, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     declare(airflow, "refused", make_topic(1), alerts="alerts", retries=0)

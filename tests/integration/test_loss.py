@@ -225,9 +225,7 @@ def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: 
     assert losses(loader) == []
 
 
-def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines_and_its_ranges_are_all_there(
-    start: Start, receiver: Receiver
-) -> None:
+def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines(start: Start, receiver: Receiver) -> None:
     account, loader = start()
     plan(loader, "first")
     account.send_orders(10)

@@ -127,7 +127,7 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
     return account
 
 
-def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_waits_and_is_refused(
+def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
     db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
 ) -> None:
     old = make_loader(account.topic)
@@ -139,11 +139,13 @@ def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_w
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         faulty_network.hush()
-        planning = threads.submit(new.plan)  # it has fenced, and waits for Kafka's answer in its transaction
+        planning = threads.submit(new.plan)
         await_true(lambda: faulty_network.held, "the plan asks Kafka")
-        publishing = threads.submit(publish_load, db, old.settings.kafka, zombie.load_id)
-        await_blocked(db)
-        faulty_network.speak()
+        with locked(db, "lock table penstock.position in access exclusive mode"):
+            faulty_network.speak()
+            await_blocked(db)  # the plan has fenced, and cannot read the positions yet
+            publishing = threads.submit(publish_load, db, old.settings.kafka, zombie.load_id)
+            await_true(lambda: len(query(db, WAITING)) == 2, "the publish waits too")
         load = planning.result(60)
         with pytest.raises(FencedError, match="superseded"):
             publishing.result(60)
@@ -153,6 +155,32 @@ def test_a_zombie_that_publishes_while_another_has_fenced_and_not_restored_yet_w
         published = new.publish(load.load_id)
 
     assert published.rows == 150
+    assert find_faults(db, account) == []
+
+
+def test_a_zombie_that_publishes_while_a_plan_asks_kafka_is_planned_behind(
+    db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
+) -> None:
+    old = make_loader(account.topic)
+    new = replace(old, bootstrap=faulty_network.address)
+    zombie = old.plan()
+    assert zombie is not None
+    old.stage(zombie.load_id)
+    account.send_orders(50, first=100)
+
+    with Watcher(db), ThreadPoolExecutor() as threads:
+        faulty_network.hush()
+        planning = threads.submit(new.plan)  # what it has fenced and read is taken back while it waits
+        await_true(lambda: faulty_network.held, "the plan asks Kafka")
+        assert publish_load(db, old.settings.kafka, zombie.load_id).by_this_call
+        faulty_network.speak()
+        load = planning.result(60)
+        assert load is not None
+        assert load.ranges == (Range(0, 100, 150),)
+        new.stage(load.load_id)
+        new.publish(load.load_id)
+
+    assert query(db, "select count(*), count(distinct id) from analytics.orders") == [(150, 150)]
     assert find_faults(db, account) == []
 
 

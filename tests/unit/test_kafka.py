@@ -49,3 +49,12 @@ def test_any_other_refusal_stops_at_once(client: Client) -> None:
     with pytest.raises(KafkaError, match="did not answer") as stopped:
         ask_while_passing(lambda: client.wait_for(next(answers), "asked for offsets"))
     assert not isinstance(stopped.value, PassingError)
+
+
+def test_an_answer_is_not_waited_for_where_no_broker_can_be_connected_to(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "UNREACHABLE_SECONDS", 1)
+    asked = client.describe_cluster(request_timeout=60)
+    with pytest.raises(KafkaError, match=r"no answer came in time \(.*Connection refused"):
+        client.wait_for(asked, "asked which cluster it is")

@@ -1,11 +1,13 @@
-"""Planning a backfill: ask the log and the ledger, choose, cut into loads, and write them down."""
+"""Planning a backfill: read the ledger, ask the log, choose behind the lock, cut into loads, and write them down."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.backfill.asking import AllGaps, ByOffsets
+from penstock.backfill.asking import AllGaps, ByOffsets, ByTime
 from penstock.backfill.choosing import (
     Choice,
     Known,
@@ -16,10 +18,11 @@ from penstock.backfill.choosing import (
 )
 from penstock.backfill.estimating import Past, estimate_seconds
 from penstock.coverage import read_gaps
+from penstock.deciding import UnansweredError, ask_first
 from penstock.errors import FencedError, WrongUseError
-from penstock.fitting import describe_faults
+from penstock.fitting import ask_until_settled, describe_faults
 from penstock.identity import refuse_other_identity
-from penstock.kafka import find_first_offsets_at, read_log
+from penstock.kafka import Identity, find_first_offsets_at, read_log
 from penstock.ledger import open_ledger, run
 from penstock.plan import find_faults
 from penstock.planning import register_pipeline, write_load
@@ -29,7 +32,7 @@ from penstock.statements import Room
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.backfill.asking import Asked, ByTime, Span
+    from penstock.backfill.asking import Asked, Span
     from penstock.kafka import TopicLog
     from penstock.ledger import Connection
     from penstock.pipeline import Pipeline
@@ -63,27 +66,69 @@ class Backfill:
     told: str
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the ledger says of a pipeline whose gaps or rows are asked for."""
+
+    generation_id: int
+    identity: Identity
+    positions: Mapping[int, int]
+    covered: tuple[Held, ...]
+    planned: tuple[Held, ...]
+    gaps: tuple[Range, ...]
+    origins: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What Kafka said of a standing; `starts` and `ends` are offsets of the times that were asked for."""
+
+    standing: Standing
+    log: TopicLog
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+    @property
+    def known(self) -> Known:
+        """What the log and the ledger say together."""
+        at = self.standing
+        return Known(self.log.partitions, at.positions, at.covered, at.planned, at.gaps, at.origins)
+
+
 def preview_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked) -> Draft:
     """Say what a backfill would load. Nothing is written."""
-    with open_ledger(uri) as connection:
-        pipeline_id = register_pipeline(connection, pipeline)
-        drafted = _draft(connection, kafka, pipeline, pipeline_id, asked)
-        connection.rollback()
-    return drafted
+    with closing(open_ledger(uri)) as connection:
+
+        def draft(answers: Answers | None) -> Draft:
+            return _draft(connection, pipeline, register_pipeline(connection, pipeline), asked, answers)
+
+        return ask_first(connection, pipeline.name, partial(_ask, kafka, pipeline, asked), draft)
 
 
 def plan_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, run_id: str) -> Backfill:
     """Write down the loads of a backfill, or find those that this run has planned before."""
     with open_ledger(uri) as connection:
-        pipeline_id = register_pipeline(connection, pipeline)
-        found = query(connection, "find_backfill_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
-        if found:
-            return _find_again(connection, pipeline, int(found["backfill_id"]))
-        drafted = _draft(connection, kafka, pipeline, pipeline_id, asked)
-        if not drafted.loads:
-            _refuse_planned(pipeline, drafted)
-            return Backfill(None, (), f"{pipeline.name}: {describe_nothing(drafted)}")
-        return _write(connection, pipeline, pipeline_id, asked, run_id, drafted)
+        return ask_first(
+            connection,
+            pipeline.name,
+            partial(_ask, kafka, pipeline, asked),
+            lambda answers: plan_backfill_in(connection, pipeline, asked, run_id, answers),
+        )
+
+
+def plan_backfill_in(
+    connection: Connection, pipeline: Pipeline, asked: Asked, run_id: str, answers: Answers | None
+) -> Backfill:
+    """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
+    pipeline_id = register_pipeline(connection, pipeline)
+    found = query(connection, "find_backfill_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
+    if found:
+        return _find_again(connection, pipeline, int(found["backfill_id"]))
+    drafted = _draft(connection, pipeline, pipeline_id, asked, answers)
+    if not drafted.loads:
+        _refuse_planned(pipeline, drafted)
+        return Backfill(None, (), f"{pipeline.name}: {describe_nothing(drafted)}")
+    return _write(connection, pipeline, pipeline_id, asked, run_id, drafted)
 
 
 def read_load_ids(connection: Connection, backfill_id: int) -> dict[int, str]:
@@ -142,25 +187,33 @@ def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) ->
     return Backfill(backfill_id, loads, f"{pipeline.name}: this run has planned backfill {backfill_id} before.")
 
 
-def _draft(
-    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, pipeline_id: int, asked: Asked
-) -> Draft:
-    generation = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
-    if generation is None:
-        raise WrongUseError(
-            "the pipeline has loaded nothing yet: a backfill is for what lies below its positions.",
-            pipeline=pipeline.name,
-            next_step=f"`penstock run {pipeline.name}` first.",
-        )
+def _ask(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, standing: Standing) -> Answers:
+    """Ask what the log holds, and where the times lie in it."""
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
-    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], log)
-    known = _read_known(connection, pipeline, pipeline_id, generation["generation_id"], log)
-    _refuse_cut(pipeline, known)
-    choice = _choose(kafka, pipeline, asked, log, known)
+    if log.identity != standing.identity:
+        return Answers(standing, log, {}, {})
+    log = ask_until_settled(kafka, pipeline, standing.positions, log)
+    if not isinstance(asked.what, ByTime):
+        return Answers(standing, log, {}, {})
+    starts = find_first_offsets_at(kafka, log, asked.what.since, pipeline.isolation)
+    until = asked.what.until
+    ends = find_first_offsets_at(kafka, log, until, pipeline.isolation) if until else {}
+    return Answers(standing, log, starts, ends)
+
+
+def _draft(
+    connection: Connection, pipeline: Pipeline, pipeline_id: int, asked: Asked, answers: Answers | None
+) -> Draft:
+    standing = _read_standing(connection, pipeline, pipeline_id)
+    if answers is None or answers.standing != standing:
+        raise UnansweredError(standing)
+    refuse_other_identity(pipeline, standing.identity.cluster_id, standing.identity.topic_id, answers.log)
+    _refuse_cut(pipeline, answers.known)
+    choice = _choose(pipeline, asked, answers)
     loads = tuple(cut_loads(list(choice.ranges), _offsets_per_load(pipeline, asked)))
     past = [Past(**row) for row in query(connection, "read_past", pipeline_id=pipeline_id)]
     seconds = estimate_seconds(past, [sum(map(len, ranges)) for ranges in loads])
-    return Draft(pipeline.name, generation["generation_id"], choice, loads, seconds)
+    return Draft(pipeline.name, standing.generation_id, choice, loads, seconds)
 
 
 def _refuse_cut(pipeline: Pipeline, known: Known) -> None:
@@ -174,13 +227,20 @@ def _offsets_per_load(pipeline: Pipeline, asked: Asked) -> int:
     return asked.offsets_per_load or pipeline.max_records_per_partition
 
 
-def _read_known(
-    connection: Connection, pipeline: Pipeline, pipeline_id: int, generation_id: int, log: TopicLog
-) -> Known:
+def _read_standing(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> Standing:
+    generation = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    if generation is None:
+        raise WrongUseError(
+            "the pipeline has loaded nothing yet: a backfill is for what lies below its positions.",
+            pipeline=pipeline.name,
+            next_step=f"`penstock run {pipeline.name}` first.",
+        )
+    generation_id = generation["generation_id"]
     where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
     positions = run(connection, "read_positions", generation_id=generation_id).fetchall()
-    return Known(
-        log=log.partitions,
+    return Standing(
+        generation_id,
+        Identity(generation["cluster_id"], generation["topic_id"]),
         positions={row["partition"]: row["position"] for row in positions},
         covered=tuple(_read_held(row) for row in query(connection, "read_covered", **where)),
         planned=tuple(_read_held(row) for row in query(connection, "read_planned", **where)),
@@ -194,14 +254,15 @@ def _read_held(row: Mapping[str, Any]) -> Held:
     return Held(range_, row["load_id"], row.get("backfill_id"))
 
 
-def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: TopicLog, known: Known) -> Choice:
+def _choose(pipeline: Pipeline, asked: Asked, answers: Answers) -> Choice:
+    known = answers.known
     if isinstance(asked.what, AllGaps):
         return choose_gaps(known)
     spans: Sequence[Span]
     if isinstance(asked.what, ByOffsets):
         spans = asked.what.spans
     else:
-        spans = _find_spans(kafka, pipeline, asked.what, log, known)
+        spans = spans_of_time(answers.starts, answers.ends, known)
     refusals = find_refusals(spans, known, replace=asked.replace)
     if refusals:
         raise WrongUseError(
@@ -210,12 +271,6 @@ def _choose(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, log: Top
             next_step="ask for other offsets; `penstock.backfills` lists backfills that wait to be resumed.",
         )
     return choose_spans(spans, known, replace=asked.replace)
-
-
-def _find_spans(kafka: Mapping[str, str], pipeline: Pipeline, asked: ByTime, log: TopicLog, known: Known) -> list[Span]:
-    starts = find_first_offsets_at(kafka, log, asked.since, pipeline.isolation)
-    ends = find_first_offsets_at(kafka, log, asked.until, pipeline.isolation) if asked.until else {}
-    return spans_of_time(starts, ends, known)
 
 
 def _write(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import HOUR, write_duration
+from penstock.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,6 +108,6 @@ def _judge_without_hours(measured: Sequence[Headroom], wanted: str) -> Finding:
         wanted,
         fits=not unknown,
         otherwise="warning",
-        told="; ".join(dict.fromkeys(each.told for each in unknown)),
+        told=name_ranges(list(dict.fromkeys(each.told for each in unknown))),
         change="load soon, and see that records are deleted by age alone, or not at all",
     )

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.doctor.headroom import find_growth, measure_headroom
+from penstock.fitting import first_offsets
 from penstock.lag import read_first_timestamps
 from penstock.plan import open_positions
-from penstock.planning import first_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
