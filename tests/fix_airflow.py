@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from penstock.ledger import migrate
+from penstock.roles import CHECKER, LOADER
 from penstock.stack import ports
 from penstock.stack.airflow import Airflow
 
@@ -121,15 +122,19 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("airflow")
     pipelines = folder / "pipelines"
     pipelines.mkdir()
-    loads = postgres.create_database("loads_by_airflow")
-    migrate(loads)
+    migrate(postgres.create_database("loads_by_airflow"))
+    for role in (LOADER, CHECKER, "airflow"):
+        postgres.create_login(role)
+    loads = postgres.uri("loads_by_airflow", LOADER)
     [port] = ports.choose(1)
-    database = postgres.create_database("airflow")
+    postgres.create_database("airflow")
+    postgres.give_database("airflow", "airflow")
     web = Airflow(
         folder / "airflow",
         port,
-        database=database,
+        database=postgres.uri("airflow", "airflow"),
         loads=loads,
+        checks=postgres.uri("loads_by_airflow", CHECKER),
         kafka=kafka.bootstrap,
         pipelines=pipelines,
         environment=_environment(kafka.bootstrap),

@@ -16,6 +16,7 @@ from penstock.ledger import connect
 from penstock.preparation import ensure_indexes, ensure_table
 from penstock.ranges import Range, cut_chunks
 from penstock.target import attempt_table, create_attempt_table, key_attempt_table
+from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -45,7 +46,7 @@ def bound(kafka: Broker, _identity: Identity) -> Bind:
     """Loads that were staged without Kafka are published as if they had been planned on a topic that is there."""
 
     def bind(db: str) -> dict[str, str]:
-        with connect(db) as connection:
+        with connect(superuser(db)) as connection:
             connection.execute(
                 "update penstock.generation set cluster_id = %s, topic_id = %s where topic_id = 't'",
                 [_identity.cluster_id, _identity.topic_id],

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
+from penstock.roles import CHECKER, LOADER, arrange_roles
 from penstock.stack import ports
 from penstock.stack.postgres import Postgres
+from privileges import remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     server = Postgres(tmp_path_factory.mktemp("stack") / "postgres", *ports.choose(1))
     try:
         server.start()
+        remember(server)
         yield server
     finally:
         server.stop("immediate")
@@ -33,15 +37,34 @@ def _template(postgres: Postgres) -> str:
     from penstock.ledger import migrate
 
     migrate(postgres.create_database("penstock_template"))
+    for role in (LOADER, CHECKER):
+        postgres.create_login(role)
+    with psycopg.connect(postgres.uri("penstock_template")) as connection:
+        connection.execute("grant all on schema public to public")  # for tables that tests make by hand
     return "penstock_template"
 
 
 @pytest.fixture
-def db(postgres: Postgres, _template: str) -> Iterator[str]:
-    """The URI of a fresh database with the ledger, for one test."""
+def admin_db(postgres: Postgres, _template: str) -> Iterator[str]:
+    """The superuser's URI of a fresh database with the ledger, for one test; `db` is the same database."""
     name = f"test_{next(_numbers)}"
     try:
-        yield postgres.create_database(name, template=_template)
+        uri = postgres.create_database(name, template=_template)
+        with psycopg.connect(uri) as connection:  # a clone takes over everything but the rights on the database
+            arrange_roles(connection)
+        yield uri
     finally:
         postgres.start()  # a test may have ended with the server down
         postgres.drop_database(name)
+
+
+@pytest.fixture
+def db(postgres: Postgres, admin_db: str) -> str:
+    """The loader's URI of a fresh database with the ledger, for one test."""
+    return postgres.uri(admin_db.rpartition("/")[2], LOADER)
+
+
+@pytest.fixture
+def checker_db(postgres: Postgres, admin_db: str) -> str:
+    """The checks' URI of the same database."""
+    return postgres.uri(admin_db.rpartition("/")[2], CHECKER)

@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 
 import psycopg
 
+from privileges import superuser
+
 BIN = Path(sys.executable).parent
 
 
@@ -97,7 +99,7 @@ def await_blocked(db: str, seconds: float = 90) -> None:
 @contextmanager
 def locked(db: str, statement: str, *values: object) -> Iterator[None]:
     """Hold a lock while the block runs."""
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(statement, values)
         yield
         connection.rollback()

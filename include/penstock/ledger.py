@@ -19,6 +19,7 @@ from penstock.errors import FencedError, PenstockError, StageError, WrongUseErro
 from penstock.migrating import apply_migrations, compare_migrations
 from penstock.pipeline import Pipeline
 from penstock.ranges import Range
+from penstock.roles import OWNER, arrange_roles
 from penstock.settings import read_db
 from penstock.statements import Room
 
@@ -163,10 +164,25 @@ def reading_load(connection: Connection, load_id: int) -> Iterator[Load]:
         yield load
 
 
-def migrate(uri: str) -> list[str]:
-    """Bring the ledger up to date; the names of the migrations applied come back."""
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The migrations that were applied, and the statements about roles that the role in PENSTOCK_DB may not run."""
+
+    applied: list[str]
+    refused: list[str]
+
+
+def migrate(uri: str) -> Migrated:
+    """Bring the ledger up to date, and the roles as far as the role may."""
     with connect(uri) as connection:
-        return apply_migrations(connection)
+        try:
+            applied = apply_migrations(connection)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise WrongUseError(
+                f"the role in PENSTOCK_DB may not change the ledger: {str(error).splitlines()[0]}.",
+                next_step=f"run `penstock migrate` with PENSTOCK_DB of a superuser, or of a member of {OWNER}.",
+            ) from None
+        return Migrated(applied, arrange_roles(connection))
 
 
 def read_load(connection: Connection, load_id: int) -> Load:

@@ -46,7 +46,7 @@ def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], s
 
 def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
     stage_load(settings, load_id, tell, spark_log)
-    verdict = validate_load(settings.db, load_id)
+    verdict = validate_load(settings.db, load_id, settings.db_checker)
     if not verdict.passed:
         raise HeldError(
             f"held: {verdict.cause}",

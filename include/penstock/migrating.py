@@ -82,6 +82,8 @@ def apply_migrations(connection: psycopg.Connection[Any]) -> list[str]:
     connection.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
     difference = compare_migrations(connection)
     difference.refuse()
+    if not difference.missing:
+        return []
     connection.execute(
         "create schema if not exists penstock;"
         " create table if not exists penstock.migration"

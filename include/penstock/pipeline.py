@@ -163,6 +163,9 @@ class Pipeline(BaseModel):
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
     )
+    checks_read: tuple[TargetField, ...] = Field(
+        default=(), description="a list of tables, schema.table, that the checks may read besides the load's rows"
+    )
     poison: Literal["quarantine", "stop"] = Field(
         default="quarantine", description="what to do with records that cannot become rows: quarantine or stop"
     )

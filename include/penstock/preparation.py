@@ -166,7 +166,9 @@ def _want_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access e
 
 def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     target = pipeline.target
-    connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
+    # PostgreSQL asks for the right to create schemas even if the schema is there.
+    if connection.execute("select to_regnamespace(quote_ident(%s))", [target.schema_name]).fetchone() == (None,):
+        connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
     columns = sql.SQL(", ").join(
         sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL("not null" if required else ""))
         for name, (type_, required) in describe_columns(pipeline).items()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
+DB_CHECKER = "PENSTOCK_DB_CHECKER"
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 
@@ -26,6 +27,7 @@ class Settings:
     kafka: Mapping[str, str] = field(repr=False)
     pipelines: Path
     spark_master: str
+    db_checker: str | None = field(default=None, repr=False)
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -42,6 +44,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         kafka=read_kafka(environment[KAFKA]),
         pipelines=Path(environment.get(PIPELINES, "include/pipelines")),
         spark_master=environment.get(SPARK_MASTER, "local[*]"),
+        db_checker=read_db(environment[DB_CHECKER], DB_CHECKER) if environment.get(DB_CHECKER) else None,
     )
 
 

@@ -11,6 +11,7 @@ from psycopg import sql
 from penstock.brief_locks import Wanted, lock_in_tries
 from penstock.columns import parse_type
 from penstock.errors import PenstockError, StageError
+from penstock.roles import CHECKER
 from penstock.statements import read_statements
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def attach_attempt_table(connection: Connection, load: Load) -> None:
     table = attempt_table(load.load_id, load.attempt)
     lock_in_tries(connection, Wanted(table, pipeline=load.pipeline, load=load.load_id))
     add_missing_columns(connection, load.declaration.target, table)
+    revoke_checks(connection, table)
     attach_as_leaf(connection, load, table)
 
 
@@ -175,6 +177,14 @@ def add_missing_columns(connection: Connection, target: Target, table: sql.Ident
     columns = missing.fetchall()
     if columns:
         add_columns(connection, table, columns)
+
+
+def revoke_checks(connection: Connection, table: sql.Identifier) -> None:
+    """Take from the checks what the validate step let them read: the rows become a part of the target."""
+    values = {"table": table.as_string(None), "role": CHECKER}
+    granted = connection.execute(read_statements("checker")["is_granted"], values).fetchone()
+    if granted == (True,):
+        connection.execute(sql.SQL("revoke select on {} from {}").format(table, sql.Identifier(CHECKER)))
 
 
 def attach_leaf(connection: Connection, target: Target, leaf: sql.Identifier, from_load: int, until_load: int) -> None:

@@ -31,6 +31,7 @@ from penstock.ledger import open_ledger
 from penstock.pipeline import read_pipelines
 from penstock.stack.broker import Broker
 from penstock.status import read_status
+from privileges import superuser
 from producing import Account, order
 from proving import Watcher, find_faults
 
@@ -59,7 +60,7 @@ def stopped_when_planned(db: str) -> Iterator[None]:
 @contextmanager
 def stopped_when_half_staged(db: str) -> Iterator[None]:
     """One task is through; the transaction of another waits at its row in stage_task."""
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         # A trigger of the test's own: every task but task 0 waits.
         connection.execute(
             "create function public.wait_for_test() returns trigger language plpgsql as"
@@ -129,7 +130,7 @@ def test_kill_before_commit_publishes_nothing_and_the_next_run_loads_everything_
 def test_kill_after_commit_was_sent_is_found_published_and_not_loaded_twice(
     db: str, account: Account, environment: dict[str, str]
 ) -> None:
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         # Deferred: the server is already working on COMMIT when it waits here.
         connection.execute(
             "create function public.wait_for_test() returns trigger language plpgsql as"

@@ -12,6 +12,7 @@ from declaring import write_declaration
 from fix_kafka import MakeTopic
 from loading_process import LoadingProcess, await_blocked, await_true, locked, query
 from penstock.stack.broker import Broker
+from privileges import superuser
 from producing import Account
 from proving import Watcher, find_faults
 
@@ -81,7 +82,7 @@ def test_the_checkers_find_a_loader_whose_compare_and_set_was_taken_out(
     db: str, account: Account, environment: dict[str, str]
 ) -> None:
     """The same checkers, over a loader that moves positions and covers offsets without looking: they must fire."""
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         # Compare-and-set out: positions stay where they were, and coverage is not asked.
         connection.execute(
             "create function public.forget() returns trigger language plpgsql as $$begin"

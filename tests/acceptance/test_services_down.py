@@ -12,6 +12,7 @@ from fix_kafka import MakeTopic
 from loading_process import LoadingProcess, await_blocked, await_true, query
 from penstock.stack.broker import Broker
 from penstock.stack.postgres import Postgres
+from privileges import superuser
 from producing import Account
 from proving import Watcher, find_faults
 
@@ -35,7 +36,7 @@ def test_postgresql_stopped_immediately_leaves_nothing_half_done(
     with Watcher(db):
         loading = LoadingProcess(environment, "orders")
         await_true(lambda: query(db, "select 1 from penstock.load"), "the load is planned")
-        gate = psycopg.connect(db)
+        gate = psycopg.connect(superuser(db))
         gate.execute(STATES[step])
         await_blocked(db)
         postgres.stop("immediate")

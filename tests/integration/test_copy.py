@@ -23,6 +23,7 @@ from penstock.decoding import Decoder, Field, Layout
 from penstock.index_room import make_index_rooms
 from penstock.quarantining import make_quarantine
 from penstock.reading.contract import Batch
+from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +84,7 @@ BROKEN = st.binary(max_size=20)
 def copy(db: str) -> Iterator[Copy]:
     """Decode values of one type, COPY the rows, and read them back."""
     attempts = itertools.count(1)
-    with psycopg.connect(db, autocommit=True) as ledger, closing(dbapi.connect(db)) as adbc:
+    with psycopg.connect(superuser(db), autocommit=True) as ledger, closing(dbapi.connect(superuser(db))) as adbc:
         with closing(adbc.cursor()) as cursor:
             cursor.execute("set session_replication_role = replica")  # no such load is there; the COPY is the point
             cursor.execute("set synchronous_commit = off")

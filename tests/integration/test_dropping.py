@@ -17,6 +17,7 @@ from penstock.maintenance.maintaining import Dropped, maintain, preview_maintena
 from penstock.publish import publish_in
 from penstock.ranges import Range
 from penstock.rollback import roll_back, undo_rollback
+from privileges import superuser
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
@@ -35,7 +36,7 @@ def publish(db: str, start: int, quarantined: tuple[int, ...] = (), kind: str = 
 
 
 def change(db: str, statement: str, *values: object) -> None:
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(statement, values)
 
 
@@ -156,7 +157,8 @@ def test_records_of_a_load_that_can_be_brought_back_are_kept_as_long_as_its_rows
 
 def test_tables_that_nobody_needs_are_dropped_and_a_dry_run_drops_nothing(db: str) -> None:
     load_id = publish(db, 0)
-    change(db, f"create table penstock_stage.load_{load_id}_0 (a int)")
+    with psycopg.connect(db) as connection:
+        connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)".encode())
     assert preview_maintenance(db, ORDERS).dropped == Dropped(tables=1)
     assert drop(db) == Dropped(tables=1)
     assert query(db, "select from pg_class where relnamespace = 'penstock_stage'::regnamespace") == []

@@ -45,6 +45,7 @@ from penstock.publish import publish_load
 from penstock.stack.broker import Broker
 from penstock.target import create_attempt_table, key_attempt_table
 from plain_consumer import open_consumer, read_to_end
+from privileges import superuser
 from producing import Account, order
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # of the partition of this number
@@ -226,8 +227,8 @@ def test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_
     log.account.send_orders(5)
     load = log.load()
     assert log.name() == HolesNamed("orders")
-    with connect(log.db) as connection:
-        connection.execute("create table kept as select * from analytics.orders where _offset = 2")
+    with connect(superuser(log.db)) as connection:
+        connection.execute("create table public.kept as select * from analytics.orders where _offset = 2")
         connection.execute("delete from analytics.orders where _offset = 2")
         connection.execute("update penstock.coverage set rows = rows - 1, holes = holes + 1")
 
@@ -238,8 +239,8 @@ def test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_
     assert log.name().unexplained == named.unexplained
     assert query(log.db, "select found_at from penstock.unexplained_holes") == [since], "it keeps its date"
 
-    with connect(log.db) as connection:
-        connection.execute("insert into analytics.orders select * from kept")
+    with connect(superuser(log.db)) as connection:
+        connection.execute("insert into analytics.orders select * from public.kept")
         connection.execute("update penstock.coverage set rows = rows + 1, holes = holes - 1")
     assert log.name() == HolesNamed("orders")
     assert log.told() == []

@@ -20,8 +20,10 @@ from fix_loads import stage_rows
 from loading_process import BIN, await_true, query
 from penstock import ledger
 from penstock.backfill.asking import ByOffsets, Span
+from penstock.checking import _check_role
+from penstock.doctor.judging import judge_role
 from penstock.doctor.reading import read_known
-from penstock.errors import FencedError, PenstockError
+from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger import open_ledger
 from penstock.maintenance import levels
 from penstock.maintenance import merging as merging_module
@@ -510,3 +512,24 @@ def test_a_record_whose_text_is_over_a_gigabyte_is_merged_verified_replayed_and_
     undo_rollback(db, loads[2], "ann", "they were right")
     assert loader.query(numbers) == [(0, 1), (1, 9000), (2, 1)]
     assert loader.verify().faults == ()
+
+
+def test_a_role_that_is_not_shown_older_snapshots_merges_nothing_and_says_what_to_grant(db: str, admin_db: str) -> None:
+    publish_loads(db, 2)
+    with psycopg.connect(admin_db, autocommit=True) as admin:
+        admin.execute("revoke pg_read_all_stats from penstock_loader")
+        try:
+            with snapshot(admin_db, "select count(*) from penstock.loads") as older:  # of another role than the loader
+                publish_loads(db, 1, first=2)
+                with pytest.raises(WrongUseError, match="grant pg_read_all_stats to penstock_loader"):
+                    merge_all(db)
+                assert older.execute("select count(*) from analytics.orders").fetchone() == (2 * ROWS,)
+            with open_ledger(db) as connection:
+                role = read_known(connection, [ORDERS])["orders"].role
+                (finding,) = [each for each in _check_role(connection) if not each.fits]
+            assert role is not None
+            assert [each.level for each in judge_role(role)] == ["ok", "warning"]
+            assert finding.told == "no merge is done: grant pg_read_all_stats to penstock_loader"
+        finally:
+            admin.execute("grant pg_read_all_stats to penstock_loader")
+    assert merge_all(db).merges == 1

@@ -18,6 +18,7 @@ from penstock.ledger import connect, open_ledger
 from penstock.publish import publish_in, publish_load
 from penstock.ranges import Range
 from penstock.settling import approve_load
+from privileges import superuser
 from proxy import Proxy
 
 if TYPE_CHECKING:
@@ -245,8 +246,9 @@ def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_p
     db: str, bound: Bind, caplog: pytest.LogCaptureFixture
 ) -> None:
     load_id = validated_load(db, 0, 100)
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)")
+        connection.execute(f"alter table penstock_stage.load_{load_id}_0 owner to penstock_loader")
         connection.execute(
             "create function public.die() returns event_trigger language plpgsql as"
             " $$begin perform pg_terminate_backend(pg_backend_pid()); end$$;"
@@ -276,7 +278,7 @@ WAIT_AT_COMMIT = (
 
 def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
     address = psycopg.conninfo.conninfo_to_dict(db)
     with Proxy(str(address["host"]), int(str(address["port"]))) as proxy, psycopg.connect(db) as gate:
@@ -298,7 +300,7 @@ def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing
     db: str, bound: Bind
 ) -> None:
     load_id = validated_load(db, 0, 100)
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
     with psycopg.connect(db) as gate, ThreadPoolExecutor(1) as pool:
         gate.execute("select pg_advisory_xact_lock(4711)")
@@ -321,7 +323,7 @@ def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_fail
 ) -> None:
     load_id = validated_load(db, 0, 100)
     monkeypatch.setattr("penstock.publish.LOOK_UP_SECONDS", 1)
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
     address = psycopg.conninfo.conninfo_to_dict(db)
     with psycopg.connect(db) as gate, ThreadPoolExecutor(1) as pool:

@@ -22,6 +22,7 @@ from penstock.publish import publish_load
 from penstock.quality import Verdict, validate_load
 from penstock.ranges import Range
 from penstock.waiting import wait_until
+from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ BAD = [(0, 7), (1, 500)]
 
 
 def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         cursor = connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
@@ -142,7 +143,7 @@ def test_key_proves_uniqueness_and_an_index_that_is_no_key_does_not(db: str, bou
 
 def test_offset_both_staged_and_quarantined_holds_the_load(db: str) -> None:
     load_id = stage_rows(db, holes=[(0, 9)])
-    with connect(db) as connection:
+    with connect(superuser(db)) as connection:
         quarantine_record(connection, load_id, 1, 0, 10)  # the hole at 9 makes the sum right: only the place is wrong
         connection.execute("update penstock.stage_task set holes = 0 where load_id = %s", [load_id])
     held(db, load_id)
@@ -314,13 +315,13 @@ def test_staged_table_that_is_gone_is_no_verdict(db: str) -> None:
 
 
 def test_check_with_sql_cannot_change_the_database(db: str) -> None:
-    execute(db, "create sequence counter")
-    query = "select * from {batch} where nextval('counter') < 0"
+    execute(db, "create sequence public.counter; grant all on sequence public.counter to public")
+    query = "select * from {batch} where nextval('public.counter') < 0"
     checks = [{"expect": "unexpected_rows_expectation", "unexpected_rows_query": query}]
     load_id = stage_rows(db, pipeline=declare("topic", checks=checks))
     with pytest.raises(ChecksCrashedError, match="read-only transaction"):
         validate_load(db, load_id)
-    assert execute(db, "select is_called from counter") == [(False,)]
+    assert execute(db, "select is_called from public.counter") == [(False,)]
 
 
 def test_held_load_stays_held_and_ended_loads_have_no_verdict(db: str) -> None:
@@ -390,6 +391,7 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     db: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from penstock.quality import suite
+    from penstock.quality.checker import Access
 
     caplog.set_level(logging.DEBUG)
     password = str(urlsplit(db).password)
@@ -397,7 +399,7 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     with connect(db) as connection:
         load = ledger.read_load(connection, load_id)
     with warnings.catch_warnings(action="ignore"):
-        source = suite._open_batch(db, load).datasource
+        source = suite._open_batch(Access(db, None), load).datasource
     assert source.connection_string == "postgresql+psycopg://"
     assert password not in repr(source.dict())
     wrong = db.replace(password, "canary-in-the-mine")

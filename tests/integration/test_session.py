@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from penstock import session
 from penstock.ledger import connect
+from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ def as_role(db: str) -> Iterator[AsRole]:
 
     def make(name: str, value: str) -> str:
         role = f"foreign_{len(roles)}"
-        with psycopg.connect(db, autocommit=True) as connection:
+        with psycopg.connect(superuser(db), autocommit=True) as connection:
             connection.execute(sql.SQL("create role {} login superuser password 'x'").format(sql.Identifier(role)))
             roles.append(sql.Identifier(role))
             words = sql.SQL(", ").join(map(sql.Literal, value.split(", ")))
@@ -63,7 +64,7 @@ def as_role(db: str) -> Iterator[AsRole]:
         return make_conninfo(db, user=role, password="x")
 
     yield make
-    with psycopg.connect(db, autocommit=True) as connection:
+    with psycopg.connect(superuser(db), autocommit=True) as connection:
         for role in roles:
             connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(role))
 

@@ -16,6 +16,7 @@ from penstock.publish import publish_load
 from penstock.quality import validate_load
 from penstock.ranges import Range
 from penstock.settling import approve_load, discard_load, release_in
+from privileges import superuser
 from receiving import Receiver, refused_port
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         cursor = connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 

@@ -67,13 +67,13 @@ def _folder(folder: Path) -> Iterator[Path]:
 
 def write_row(uri: str, number: int) -> None:
     with psycopg.connect(uri) as conn:
-        conn.execute("create table if not exists public.kept (n int primary key)")
-        conn.execute("insert into public.kept values (%s)", [number])
+        conn.execute("create schema if not exists tried; create table if not exists tried.kept (n int primary key)")
+        conn.execute("insert into tried.kept values (%s)", [number])
 
 
 def read_rows(uri: str) -> set[int]:
     with psycopg.connect(uri) as conn:
-        return {number for (number,) in conn.execute("select n from public.kept")}
+        return {number for (number,) in conn.execute("select n from tried.kept")}
 
 
 def write_record(bootstrap: str, topic: str, value: bytes) -> None:
@@ -95,7 +95,7 @@ def read_records(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 def test_up_prints_one_document_with_every_address(folder: Path) -> None:
     document = bring_up(folder)
-    assert list(document) == ["db", "kafka", "airflow", "dir"]
+    assert list(document) == ["db", "db_checker", "kafka", "airflow", "dir"]
     assert document["airflow"] is None
     assert document["dir"] == str(folder)
     with psycopg.connect(document["db"]) as conn:
@@ -260,11 +260,11 @@ def test_missing_java_gets_one_clear_line(fresh: Path, tmp_path: Path) -> None:
 
 def test_password_is_in_no_file_that_others_may_read_and_in_no_argv(folder: Path) -> None:
     document = bring_up(folder)
-    password = document["db"].partition("postgres:")[2].partition("@")[0]
+    password = document["db"].partition("penstock_loader:")[2].partition("@")[0]
     assert len(password) >= 24
     shown = penstock("status", "--dir", str(folder))
     assert password not in shown.stderr + shown.stdout
     assert not any(password in " ".join(process.cmdline()) for process in processes_of(folder))
     holding = [path for path in folder.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
-    assert holding == [folder / "postgres" / "password"]
+    assert holding == [folder / "postgres" / "password.penstock_loader"]
     assert holding[0].stat().st_mode & 0o077 == 0

@@ -23,6 +23,7 @@ from penstock.proof.verifying import verify_pipeline
 from penstock.rollback import roll_back, undo_rollback
 from penstock.status import read_status
 from plain_consumer import open_consumer, read_to_end
+from privileges import superuser
 from producing import Account, order
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def tell(faults: tuple[Fault, ...]) -> list[tuple[str, int, int, int]]:
 
 def tamper(loader: Loader, statement: str) -> None:
     """Change something behind Penstock's back."""
-    with psycopg.connect(loader.db) as connection:
+    with psycopg.connect(superuser(loader.db)) as connection:
         assert connection.execute(statement.encode()).rowcount > 0
 
 

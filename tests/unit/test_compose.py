@@ -130,9 +130,11 @@ def test_the_connections_are_the_ones_that_the_tasks_read(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, value)
 
     default = Pipeline.model_fields["kafka"].default
-    assert set(given) == {f"AIRFLOW_CONN_{id_.upper()}" for id_ in (connections.DB, connections.SPARK, default)}
+    ids = (connections.DB, connections.DB_CHECKER, connections.SPARK, default)
+    assert set(given) == {f"AIRFLOW_CONN_{id_.upper()}" for id_ in ids}
     settings = read_settings(SERVICES["cli"]["environment"])
     assert connections.read_db().removesuffix("?") == settings.db
+    assert connections.read_db_checker() == settings.db_checker
     assert connections.read_kafka(default) == settings.kafka
     assert connections.read_spark_master() == settings.spark_master
 
@@ -213,7 +215,7 @@ def test_every_service_that_stays_up_has_a_health_check_and_the_others_end() -> 
         if service.get("restart") == "unless-stopped":
             assert service["healthcheck"]["test"], name
         else:
-            assert name in ("penstock-migrate", "airflow-migrate") or service["profiles"], name
+            assert name in ("penstock-logins", "penstock-migrate", "airflow-migrate") or service["profiles"], name
 
 
 def test_what_a_service_waits_for_can_be_waited_for() -> None:
@@ -240,3 +242,15 @@ def test_images_name_no_registry() -> None:
     images = [service["image"] for service in SERVICES.values()] + re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert [image for image in images if re.search(r"[.:]|^localhost", image.rpartition("/")[0])] == []
     assert [image for image in images if not re.search(r":.*\d", image)] == []
+
+
+def test_only_the_services_that_set_up_have_the_superuser_s_password() -> None:
+    raw: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
+    having = {
+        name
+        for name, service in raw.items()
+        if any("${POSTGRES_PASSWORD" in str(value) for value in service.get("environment", {}).values())
+    }
+
+    assert having == {"postgres", "penstock-logins", "penstock-migrate"}
+    assert {SERVICES[name].get("restart") for name in having - {"postgres"}} == {None}

@@ -74,11 +74,15 @@ def migrate(*, json: Json = False) -> None:
     from penstock.ledger import migrate as migrate_ledger
 
     with stopping(as_json=json):
-        applied = migrate_ledger(read_environment().db)
+        migrated = migrate_ledger(read_environment().db)
+        applied = migrated.applied
         if json:
-            output.print_json({"applied": applied})
-        else:
-            output.tell(f"applied {', '.join(applied)}." if applied else "the ledger is up to date.")
+            output.print_json({"applied": applied, "refused": migrated.refused})
+            return
+        output.tell(f"applied {', '.join(applied)}." if applied else "the ledger is up to date.")
+        if migrated.refused:
+            output.tell("the role in PENSTOCK_DB may not do this; Penstock works without it. For a superuser:")
+            output.tell("\n".join(f"{statement};" for statement in migrated.refused))
 
 
 @app.command()

@@ -86,6 +86,7 @@ def _examine(
     findings += (
         judging.judge_isolation(pipeline),
         judging.judge_leaves(pipeline, known),
+        *(judging.judge_role(known.role) if known.role else ()),
         *judging.list_own_settings(),
         *judging.list_producers_settings(),
     )

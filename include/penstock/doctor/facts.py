@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from penstock.kafka import TopicLog
+    from penstock.roles import OwnRole
 
 Level = Literal["ok", "warning", "wrong"]
-Scope = Literal["topic", "brokers", "producers", "pipeline"]
+Scope = Literal["topic", "brokers", "producers", "pipeline", "database"]
 NOT_READ = "Kafka does not tell it (another kind of broker, or no right to describe the configuration)"
 
 
@@ -43,7 +44,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the database knows: which topic was loaded so far, the positions, and how many leaves the target has.
+    """What the database knows: which topic was loaded so far, the positions, how many leaves the target has, and the
+    role that asks.
 
     Empty before the first plan.
     """
@@ -52,6 +54,7 @@ class Known:
     topic_id: str | None
     positions: Mapping[int, int]
     leaves: int = 0
+    role: OwnRole | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from penstock.holds import ways_on
 from penstock.identity import refuse_other_identity
 from penstock.plan import find_faults
 from penstock.ranges import name_ranges
+from penstock.roles import GIVE_ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.doctor.facts import Cluster, Known, Topic
     from penstock.pipeline import Pipeline
+    from penstock.roles import OwnRole
 
 # Merged by levels they are fewer than a hundred. Of 1,000, two queries at once take all locks there are by default.
 MANY_LEAVES, TOO_MANY_LEAVES = 300, 1000
@@ -124,6 +126,30 @@ def judge_isolation(pipeline: Pipeline) -> Finding:
         otherwise="warning",
         told="records of aborted transactions are loaded as if they counted",
         change=f"isolation: read_committed in the declaration of {pipeline.name}",
+    )
+
+
+def judge_role(role: OwnRole) -> Iterator[Finding]:
+    """A role that may do anything makes every mistake of a check or a declaration a matter of the whole server."""
+    yield compare(
+        "database",
+        "role of PENSTOCK_DB",
+        f"{role.name}, a superuser" if role.is_superuser else role.name,
+        "a member of penstock_loader that is not a superuser",
+        fits=not role.is_superuser,
+        otherwise="warning",
+        told="the checks of a declaration may hold SQL, which then can read files of the server",
+        change=GIVE_ROLES,
+    )
+    yield compare(
+        "database",
+        "right to see snapshots",
+        "pg_read_all_stats" if role.sees_snapshots else "none",
+        "pg_read_all_stats",
+        fits=role.sees_snapshots,
+        otherwise="warning",
+        told="no leaf is merged, because a merge could show a reader rows newer than its snapshot",
+        change=f"{role.grant_of_stats}; as a superuser",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicCollection
@@ -10,6 +11,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
 from penstock.kafka import ANSWER_SECONDS, connect, read_log
+from penstock.roles import read_own_role
 from penstock.statements import Room
 from penstock.target import target_identifier
 
@@ -28,7 +30,10 @@ def read_known(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[st
         connection, "read_known", names=[pipeline.name for pipeline in pipelines], targets=targets
     )
     known = {row["name"]: _gather_known(row) for row in rows}
-    return {pipeline.name: known.get(pipeline.name, Known(None, None, {})) for pipeline in pipelines}
+    role = read_own_role(connection)
+    return {
+        pipeline.name: replace(known.get(pipeline.name, Known(None, None, {})), role=role) for pipeline in pipelines
+    }
 
 
 def _gather_known(row: Mapping[str, Any]) -> Known:

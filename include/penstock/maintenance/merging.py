@@ -20,9 +20,10 @@ from psycopg import sql
 
 from penstock import ledger
 from penstock.brief_locks import Wanted, lock_briefly
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, WrongUseError
 from penstock.maintenance.levels import Leaf, join
 from penstock.maintenance.reading import query, read_leaves, read_unfinished
+from penstock.roles import read_own_role
 from penstock.target import (
     STAGE_SCHEMA,
     attach_leaf,
@@ -123,6 +124,8 @@ def merge_leaves(uri: str, merge: Merge) -> int:
 
 def merge_in(keeper: Connection, writer: Connection, merge: Merge) -> int:
     """Merge: `writer` holds the leaves, copies them and commits; `keeper` puts the copy in their place and commits."""
+    refuse_blind(keeper, merge.pipeline)
+    keeper.commit()
     try:
         _begin(writer)
         _hold_leaves(writer, keeper, merge)
@@ -209,6 +212,18 @@ def _describe(error: psycopg.Error) -> str:
     state = error.sqlstate or ""
     said = "PostgreSQL refuses a value" if state.startswith("22") else str(error.diag.message_primary)
     return f"{said} (SQLSTATE {state}, {type(error).__name__})"
+
+
+def refuse_blind(connection: Connection, pipeline: Pipeline) -> None:
+    """Refuse to merge for a role that is not shown the snapshots of others: a merge waits for the older ones to end."""
+    role = read_own_role(connection)
+    if not role.sees_snapshots:
+        raise WrongUseError(
+            f"the role {role.name} may not see since when other sessions read, so a merge could show a reader rows "
+            "that are newer than its snapshot; no leaf is merged.",
+            pipeline=pipeline.name,
+            next_step=f"let a superuser run `{role.grant_of_stats};`, then maintain again.",
+        )
 
 
 def _connect(uri: str) -> Connection:

@@ -15,7 +15,7 @@ from penstock.settings import read_db as read_uri
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-DB = "penstock_db"
+DB, DB_CHECKER = "penstock_db", "penstock_db_checker"
 SPARK = "spark_default"
 
 
@@ -28,14 +28,25 @@ def read_settings(kafka: str) -> Settings:
 
 def read_db() -> str:
     """The URI of the database that holds the ledger and the targets."""
-    found = _read(DB, "postgres")
+    return _make_uri(_read(DB, "postgres"), DB)
+
+
+def read_db_checker() -> str | None:
+    """The URI of the same database for the checks, if they have a login of their own."""
+    try:
+        return _make_uri(Connection.get(DB_CHECKER), DB_CHECKER)
+    except AirflowNotFoundException:
+        return None
+
+
+def _make_uri(found: Connection, connection_id: str) -> str:
     user = quote(found.login or "", safe="")
     password = f":{quote(found.password, safe='')}" if found.password else ""
     port = f":{found.port}" if found.port else ""
     options = urlencode({name: str(value) for name, value in found.extra_dejson.items()}, quote_via=quote)
     address = f"{user}{password}{'@' if user else ''}{found.host or ''}{port}/{found.schema or ''}"
     uri = f"postgresql://{address}{'?' if options else ''}{options}"
-    return read_uri(uri, f"the Airflow connection {DB}")
+    return read_uri(uri, f"the Airflow connection {connection_id}")
 
 
 def read_kafka(connection_id: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 
 from penstock.errors import HeldError, WrongUseError
-from penstock.orchestration.connections import read_db, read_kafka
+from penstock.orchestration.connections import read_db, read_db_checker, read_kafka
 from penstock.orchestration.failing import deciding_retries
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def validate(load_id: int) -> None:
     # At INFO it writes two hundred lines about itself, among which ours are lost.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with deciding_retries(load=load_id), at_work(read_db(), load_id):
-        verdict = validate_load(read_db(), load_id)  # which tells the log itself
+        verdict = validate_load(read_db(), load_id, read_db_checker())  # which tells the log itself
         if not verdict.passed:
             raise hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
 

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg_errors
+from psycopg.rows import dict_row
 
 from penstock.errors import ChecksCrashedError
 from penstock.ledger import CheckResult, connect
-from penstock.quality.counts import MOST_SAMPLES
+from penstock.quality.checker import Access, choose_access, grant_reads, open_checker, refuse_strong
+from penstock.quality.counts import MOST_SAMPLES, PartitionCounts, count_partitions
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
 from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
+from penstock.quality.metric import COUNTED
 from penstock.quality.observing import observe
-from penstock.target import STAGE_SCHEMA, attempt_table_name
+from penstock.target import STAGE_SCHEMA, attempt_table, attempt_table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,12 +55,20 @@ class Checked:
     row_hashes: Mapping[int, Decimal]
 
 
-def check_load(db_uri: str, load: Load) -> Checked:
+def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Checked:
     """Run all checks on the load's current attempt. If one of them comes to no result, none counts."""
     with _quiet():
         suite = build_suite(load)
         try:
-            results = _open_batch(db_uri, load).validate(suite, result_format=RESULT_FORMAT).results
+            access, counts = _prepare(db_uri, load, checker_uri)
+            refuse_strong(access, load, own_login=checker_uri is not None)
+            token = COUNTED.set({(load.load_id, load.attempt): counts})
+            try:
+                results = _open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
+            finally:
+                COUNTED.reset(token)
+        except ChecksCrashedError:
+            raise
         except Exception as error:
             # Its text may quote values of rows, which a trace in Airflow's log would show.
             raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
@@ -116,14 +127,25 @@ def _build_declared(load: Load, check: Check, place: int) -> Expectation:
         raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from error
 
 
-def _open_batch(db_uri: str, load: Load) -> Batch:
+def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, list[PartitionCounts]]:
+    """Do by the loader's rights what the checks may not: count what the ledger says, and let them read the rows."""
+    with connect(db_uri) as connection:
+        access = choose_access(connection, db_uri, checker_uri)
+        grant_reads(connection, load)
+        connection.commit()
+
+        def ask(statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+            return connection.cursor(row_factory=dict_row).execute(statement.encode(), values).fetchall()
+
+        return access, count_partitions(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
+
+
+def _open_batch(access: Access, load: Load) -> Batch:
     """Open the staged table. The URI stays in this closure: no configuration of Great Expectations ever holds it."""
     from sqlalchemy.pool import NullPool
 
     def creator() -> psycopg.Connection[Any]:
-        connection = connect(db_uri)
-        connection.read_only = True  # a declared check may hold SQL; it may not change what it checks
-        return connection
+        return open_checker(access, load.declaration.timeout_minutes)
 
     context = get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
@@ -173,11 +195,16 @@ def find_crash(exception_info: dict[str, Any] | None) -> str | None:
 
 
 def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
+    next_step = "if the database was away, try the validate step again; else mend the check in the declaration."
+    if "permission denied" in message:
+        next_step = (
+            "name the tables that the check reads, besides the load's rows, under `checks_read` in the declaration."
+        )
     return ChecksCrashedError(
         f"{name} crashed: {hide_values(message)} Nothing is decided: the load stays {load.state}.",
         pipeline=load.pipeline,
         load=load.load_id,
-        next_step="if the database was away, try the validate step again; else mend the check in the declaration.",
+        next_step=next_step,
     )
 
 

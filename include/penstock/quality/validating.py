@@ -39,21 +39,24 @@ class Verdict:
     told: str
 
 
-def validate_load(db_uri: str, load_id: int) -> Verdict:
-    """Validate a staged load: it becomes validated or held. One that was decided on before stays as it is."""
+def validate_load(db_uri: str, load_id: int, checker_uri: str | None = None) -> Verdict:
+    """Validate a staged load: it becomes validated or held. One that was decided on before stays as it is.
+
+    The checks run by the login of `checker_uri`; without one the loader's session takes their role.
+    """
     with connect(db_uri) as connection:
         load = ledger.read_load(connection, load_id)
         decided = find_verdict(connection, load)
-    verdict = decided or _check(db_uri, load)
+    verdict = decided or _check(db_uri, load, checker_uri)
     log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.told)
     return verdict
 
 
-def _check(db_uri: str, load: Load) -> Verdict:
+def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
     from penstock.quality.suite import check_load
 
     try:
-        checked = check_load(db_uri, load)
+        checked = check_load(db_uri, load, checker_uri)
     except ChecksCrashedError:
         with connect(db_uri) as connection:
             current = ledger.read_load(connection, load.load_id)

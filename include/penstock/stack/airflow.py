@@ -45,6 +45,7 @@ class Airflow:
         *,
         database: str,
         loads: str,
+        checks: str,
         kafka: str,
         pipelines: Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -56,7 +57,7 @@ class Airflow:
         self.url = f"http://{ports.LOOPBACK}:{port}"
         self.log = self.folder / "airflow.log"
         self.user = USER
-        self._site = Site(self.folder, self.url, port, database, loads, kafka, pipelines)
+        self._site = Site(self.folder, self.url, port, database, loads, checks, kafka, pipelines)
         self._extra = dict(environment or {})
 
     def __repr__(self) -> str:

@@ -46,6 +46,7 @@ class Site:
     port: int
     database: str = field(repr=False)  # of its metadata
     loads: str = field(repr=False)  # of the ledger and the targets
+    checks: str = field(repr=False)  # the same database, as the checks' own role
     kafka: str
     pipelines: Path
 
@@ -97,6 +98,7 @@ def _connections(site: Site) -> dict[str, str]:
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": site.kafka}}
     return {
         "AIRFLOW_CONN_PENSTOCK_DB": site.loads,
+        "AIRFLOW_CONN_PENSTOCK_DB_CHECKER": site.checks,
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
     }

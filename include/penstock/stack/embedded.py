@@ -10,14 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import WrongUseError
+from penstock.roles import CHECKER, LOADER
 from penstock.stack import ports, processes
 from penstock.stack.broker import Broker, require_java
 from penstock.stack.jars import find_jars
-from penstock.stack.postgres import Postgres
+from penstock.stack.postgres import DATABASE, Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+AIRFLOW = "airflow"
 
 
 class Service(Protocol):
@@ -41,7 +44,7 @@ class Service(Protocol):
 
 
 class Web(Service, Protocol):
-    """Airflow, as the stack sees it; made as Airflow(folder, port, database=URI, loads=URI, kafka=servers)."""
+    """Airflow, as the stack sees it; made as Airflow(folder, port, database=, loads=, checks=, kafka=)."""
 
     url: str
 
@@ -58,9 +61,10 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the services are; the URI holds a password and stays out of the repr."""
+    """Where the services are; the URIs, of the loader and of the checks, hold passwords and stay out of the repr."""
 
     db: str = field(repr=False)
+    db_checker: str = field(repr=False)
     kafka: str
     airflow: str | None
     dir: str
@@ -81,8 +85,9 @@ class Stack:
         web: Web = import_module("penstock.stack.airflow").Airflow(
             self.folder / "airflow",
             _all(self.ports)[3],
-            database=self.postgres.uri("airflow"),
-            loads=self.postgres.uri(),
+            database=self.postgres.uri(AIRFLOW, AIRFLOW),
+            loads=self.postgres.uri(DATABASE, LOADER),
+            checks=self.postgres.uri(DATABASE, CHECKER),
             kafka=self.broker.bootstrap,
         )
         return web
@@ -100,7 +105,8 @@ class Stack:
         """Where the services are; Airflow only while it runs."""
         web = self.airflow() if self.has_airflow() else None
         return Addresses(
-            db=self.postgres.uri(),
+            db=self.postgres.uri(DATABASE, LOADER),
+            db_checker=self.postgres.uri(DATABASE, CHECKER),
             kafka=self.broker.bootstrap,
             airflow=web.url if web is not None and web.is_running() else None,
             dir=str(self.folder),
@@ -211,10 +217,21 @@ def _start(service: Service, started: list[Service], tell: Callable[[str], None]
 
 
 def _prepare_databases(stack: Stack) -> None:
-    from penstock.ledger import migrate
+    """Make the databases and the logins. The superuser does only this: nobody else is handed its URI."""
+    from penstock.ledger import connect, migrate
+    from penstock.roles import hand_over_tables
 
-    stack.postgres.create_database("airflow")
-    migrate(stack.postgres.create_database("penstock"))
+    postgres = stack.postgres
+    loads = postgres.create_database(DATABASE)
+    postgres.close_database(DATABASE)
+    migrate(loads)
+    for role in (LOADER, CHECKER, AIRFLOW):
+        postgres.create_login(role)
+    with connect(loads) as connection:
+        hand_over_tables(connection)
+    postgres.create_database(AIRFLOW)
+    postgres.close_database(AIRFLOW)
+    postgres.give_database(AIRFLOW, AIRFLOW)
 
 
 @contextmanager

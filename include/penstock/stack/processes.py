@@ -39,13 +39,26 @@ class Process:
     started: float
 
 
-def start(argv: Sequence[str], *, log: Path, folder: Path, extra: Mapping[str, str] | None = None) -> Process:
-    """Start a program in a session of its own, its output appended to `log`."""
+def start(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    folder: Path,
+    extra: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Process:
+    """Start a program in a session of its own, its output appended to `log`; it works in `directory`, or in ours."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment |= {MARK: str(folder), **(extra or {})}
     with log.open("ab") as output:
         child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+            cwd=directory,
         )
     # Until it is waited for, the child keeps its id even when it has ended already.
     started = _start_time(child.pid)
