@@ -134,7 +134,7 @@ def is_refusal(sqlstate: str | None, text: str) -> bool:
 def find_line(error: AdbcError) -> str:
     """The server's sentence, without the lines of context that may show values."""
     lines = str(error).strip().splitlines() or ["no reason given"]
-    return next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0])
+    return next((line for line in lines if re.search("ERROR:|FATAL:|PANIC:", line)), lines[0])
 
 
 def find_words(error: AdbcError) -> str:

@@ -126,6 +126,8 @@ def explain(error: psycopg.Error) -> PenstockError:
             f"another session holds a lock: {told}.",
             next_step="look for it in pg_stat_activity (application_name penstock), then try again.",
         )
+    if error.sqlstate == "53100":
+        return PenstockError(f"PostgreSQL: {told}", next_step="make room on the disk of PostgreSQL, then try again.")
     return PenstockError(
         f"PostgreSQL: {told}", next_step="check the database and the rights of the role in PENSTOCK_DB, then try again."
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock import ledger
+from penstock.carrying import first_words
 from penstock.coverage import cover_ranges
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.identity import refuse_changed_topic
@@ -177,23 +178,25 @@ def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
 
 def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> Published:
     """The connection broke: find out what became of the transaction, instead of doing it again blindly."""
+    first = f" (first error: {first_words(str(error)).rstrip('.')})"
     outcome = wait_until(lambda: _read_outcome(uri, load_id), seconds=LOOK_UP_SECONDS)
     if outcome is None:
         if committing:
             raise OutcomeUnknownError(
-                "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it.",
+                "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it"
+                f"{first}.",
                 load=load_id,
                 next_step="when PostgreSQL is back, publish again: that looks first, and never publishes twice.",
             ) from error
         raise PenstockError(
-            "the connection broke before COMMIT; nothing is published.",
+            f"the connection broke before COMMIT; nothing is published{first}.",
             load=load_id,
             next_step="when PostgreSQL is back, try the publish step again.",
         ) from error
     if outcome.state == "published":
         return _found(outcome)
     raise PenstockError(
-        "the connection broke and PostgreSQL rolled the publish back; nothing is published.",
+        f"the connection broke and PostgreSQL rolled the publish back; nothing is published{first}.",
         pipeline=outcome.pipeline,
         load=load_id,
         ranges=outcome.ranges,

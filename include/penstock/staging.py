@@ -10,6 +10,7 @@ from penstock import ledger, target
 from penstock.assignment import make_assignment
 from penstock.carrying import first_words, recover_error
 from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
+from penstock.first_failure import keeping, tell_first
 from penstock.preparation import ensure_indexes, ensure_table
 from penstock.ranges import Range, cut_chunks, group_chunks
 from penstock.statements import read_statements
@@ -71,7 +72,7 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
         run_tasks(spark, load, assignment, chunks)
         _finish(settings.db, load, attempt, chunks)
     except (PoisonError, LogLostError) as error:  # neither a record nor the log gets better by trying again
-        with ledger.open_ledger(settings.db) as connection:
+        with keeping(error), ledger.open_ledger(settings.db) as connection:
             ledger.fail_load(connection, load, str(error))
         raise
 
@@ -104,7 +105,8 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
     except PenstockError as found:
         error = found
     except (PySparkException, Py4JError) as failure:
-        error = recover_error(str(failure)) or explain_failure(str(failure), load, assignment, chunks)
+        told = recover_error(str(failure))
+        error = tell_first(spark, told) if told else explain_failure(str(failure), load, assignment, chunks)
     else:
         lost = [task for task, won in results if not won]
         if lost:

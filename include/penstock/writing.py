@@ -222,8 +222,14 @@ def _explain(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) 
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range for chunk in chunks],
-        next_step="check that PostgreSQL runs, then try the stage step again.",
+        next_step=advise_server(error.sqlstate),
     )
+
+
+def advise_server(sqlstate: str | None) -> str:
+    """The next step after an error of the server."""
+    cause = "make room on the disk of PostgreSQL" if sqlstate == "53100" else "check that PostgreSQL runs"
+    return f"{cause}, then try the stage step again."
 
 
 def quote_server(error: AdbcError, assignment: Assignment) -> str:

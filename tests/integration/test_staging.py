@@ -267,3 +267,44 @@ def test_progress_is_in_the_ledger_while_the_load_is_staged(begun: Begun) -> Non
     done = begun.query("select sum(done), sum(planned) from penstock.progress")
     assert done[0][0] in range(80, 101)
     assert done[0][1] == sum(map(len, begun.load().ranges))
+
+
+def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
+    spark: SparkSession, begun: Begun, db: str
+) -> None:
+    with psycopg.connect(db) as connection:
+        # The first try gets what a full disk gives; the server then ends the session of every other try.
+        connection.execute(
+            "create sequence public.tries; create function public.fail_for_test() returns trigger language plpgsql as"
+            " $$begin"
+            "  if nextval('public.tries') = 1 then"
+            "   raise exception 'could not extend file \"base/5/1\": No space left on device' using errcode = '53100';"
+            "  end if;"
+            "  perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(60);"
+            " end$$;"
+            "create trigger fail before insert on penstock.stage_task for each row execute function fail_for_test()"
+        )
+
+    with pytest.raises(StageError) as refused:
+        begun.stage(spark)
+
+    told = str(refused.value)
+    assert "No space left on device (SQLSTATE 53100)" in told.partition(" Then: ")[0]
+    assert "terminating connection" in told.partition(" Then: ")[2]
+    assert "make room on the disk of PostgreSQL" in refused.value.next_step
+
+
+def test_an_error_that_cannot_be_put_down_is_still_the_one_that_is_told(
+    spark: SparkSession, db: str, account: Account
+) -> None:
+    account.send([b"{broken"])
+    begun = begin(db, account.bootstrap, account.topic, poison="stop")
+    with psycopg.connect(db) as connection:
+        connection.execute(
+            "create function public.fail_for_test() returns trigger language plpgsql as"
+            " $$begin raise exception 'could not extend file' using errcode = '53100'; end$$;"
+            "create trigger fail before update of state on penstock.load for each row execute function fail_for_test()"
+        )
+
+    with pytest.raises(PoisonError, match=r"`poison: stop`.*Then: DiskFull: could not extend file"):
+        begun.stage(spark)
