@@ -154,6 +154,7 @@ def _find_successor(connection: Connection, load: Load) -> Planned | None:
             f"{told}.",
             pipeline=load.pipeline,
             load=load.load_id,
+            ranges=load.ranges,
             next_step=f"let load {successor.load_id} (run {successor.run_id}) finish, or start a new run.",
         )
     return None
@@ -169,6 +170,7 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
             f"held: {row['cause']}",
             pipeline=pipeline.name,
             load=row["load_id"],
+            ranges=ledger.read_load(connection, row["load_id"]).ranges,
             next_step=f"`penstock approve {row['load_id']} --why …` publishes it as it is, "
             f"`penstock discard {row['load_id']} --why …` gives it up (its offsets are loaded again), "
             "or change the declaration: the next run then plans anew.",

@@ -263,8 +263,10 @@ def test_a_held_load_stops_the_next_run_until_the_declaration_changes(
     set_state(db, held.load_id, "held")
 
     for run_id in ("run 1", "run 2"):
-        with pytest.raises(HeldError, match=f"orders load {held.load_id}: held: a check failed"):
+        with pytest.raises(HeldError, match="held: a check failed") as stopped:
             plan_load(db, settings(kafka), declare(account.topic), run_id)
+        assert (stopped.value.pipeline, stopped.value.load) == ("orders", held.load_id)
+        assert stopped.value.ranges == held.ranges
 
     changed = plan_load(db, settings(kafka), declare(account.topic, owner="another team"), "run 2")
     assert changed.ended_hold == held.load_id

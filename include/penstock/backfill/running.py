@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.backfill.planning import query, read_load_ids
-from penstock.errors import FencedError, HeldError, PenstockError, WrongUseError
+from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger import OPEN_STATES, open_ledger, read_load
 from penstock.loading import finish_load
 from penstock.planning import write_load
@@ -61,7 +61,7 @@ def run_backfill(
         failures = _run_loads(settings, backfill_id, load_ids, parallel, tell, spark_log)
     progress = read_progress(settings.db, backfill_id)
     if failures:
-        first = failures[0].next_step.rstrip(".") if isinstance(failures[0], HeldError) else "mend the cause"
+        first = failures[0].next_step.rstrip(".") or "fix the cause"
         failures[0].next_step = (
             f"{first}; then `penstock backfill {pipeline.name} --resume {backfill_id}`: {len(failures)} of "
             f"{len(load_ids)} loads failed, and what is published stays."
