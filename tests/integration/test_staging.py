@@ -88,6 +88,30 @@ def test_every_visible_record_is_staged_once_or_quarantined(
     assert {key for _, key, _ in kept} == {b"\0k"}
 
 
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_many_small_ranges_share_few_tasks_and_are_accounted_for_one_by_one(
+    spark: SparkSession, db: str, kafka: Broker, make_topic: MakeTopic, reader: str
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(60))
+    for partition in range(60):
+        account.send_orders(partition % 4 + 1, partition=partition)
+    account.transact([b'{"id": -1}'] * 3, commit=False, partition=7)
+    account.send([b"{"], partition=8)
+    begun = begin(db, account.bootstrap, account.topic, reader=reader)
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup())
+    begun.stage(spark)
+
+    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    assert sum(stage.numTasks for stage in stages if stage) == 1
+    assert set(begun.staged()) | set(begun.quarantined()) == account.visible()
+    counted = begun.query("select partition, rows, quarantined, holes from penstock.ranges order by partition")
+    assert counted == [
+        (n, n % 4 + 1, int(n == 8), 4 if n == 7 else 0) for n in range(60)
+    ]  # the marker of the aborted transaction is a hole, too
+
+
 def test_text_values_and_their_keys_are_staged(spark: SparkSession, db: str, account: Account) -> None:
     account.send(["grün".encode(), b"\xff"], partition=0, key=b"k")
     columns = {"body": {"type": "text", "path": "$"}}

@@ -8,7 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from fix_kafka import MakeTopic
-from loading_process import query
+from loading_process import await_true, query
+from penstock.kafka import read_log
 from penstock.stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import HASTY, Account, Sent, order
@@ -68,9 +69,12 @@ def test_acks_0_acknowledges_what_never_arrived_and_the_table_holds_what_the_log
     topic = make_topic()
     account = Account(kafka.bootstrap, topic, [Sent(0, n, order(n), "plain") for n in range(5)])
     assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    # Nobody waits for a request with acks=0: it may still be on its way when the producer has ended.
+    await_true(lambda: read_log(settings, topic, "read_committed").partitions[0].end == 5, "the log holds five records")
     faulty_network.lose_requests(PRODUCE, 1)
     assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5  # told "delivered", and all five are gone
-    assert faulty_network.lost[PRODUCE] == 1
+    await_true(lambda: faulty_network.lost[PRODUCE] == 1, "the second request is lost")
 
     seen = run_hourly(kafka.bootstrap, topic, "hourly", auto_offset_reset="earliest")
     loaded = make_loader(topic).run()
