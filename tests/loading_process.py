@@ -37,7 +37,7 @@ class LoadingProcess:
         )
         self.started.append(self)
 
-    def finish(self, seconds: float = 180) -> tuple[int, dict[str, Any], str]:
+    def finish(self, seconds: float = 500) -> tuple[int, dict[str, Any], str]:
         """Wait for the end: exit code, the document on stdout, what stderr says."""
         out, err = self.process.communicate(timeout=seconds)
         return self.process.returncode, json.loads(out) if out.strip() else {}, err
@@ -67,7 +67,7 @@ def find_descendants(pid: int) -> list[int]:
     return children + [below for child in children for below in find_descendants(child)]
 
 
-def await_true(condition: Callable[[], Any], what: str, seconds: float = 90) -> Any:
+def await_true(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
     """Wait until a condition holds; fail with its name if it never does."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -83,7 +83,7 @@ def query(db: str, text: str, *values: object) -> list[Any]:
         return connection.execute(text, values).fetchall()
 
 
-def await_blocked(db: str, seconds: float = 90) -> None:
+def await_blocked(db: str, seconds: float = 300) -> None:
     """Wait until some other session of this database waits for a lock that the test holds."""
     await_true(
         lambda: query(

@@ -43,7 +43,7 @@ def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
     """A topic of two partitions with plain, committed and aborted records and some poison; declared as `orders`."""
     account = Account(kafka.bootstrap, make_topic(2))
     write_declaration(tmp_path, account.topic, indexes=[["id"]])
-    account.send_orders(2000)
+    account.send_orders(24_000)  # enough for two tasks: smaller chunks share one
     account.transact((order(number) for number in range(50)), commit=False)
     account.transact((order(number) for number in range(50)), commit=True)
     account.send([b"{broken", None, b'{"note": "no id"}'])
@@ -141,7 +141,8 @@ def test_kill_after_commit_was_sent_is_found_published_and_not_loaded_twice(
     with Watcher(db):
         loading = LoadingProcess(environment, "orders", "--run-id", "first")
         with locked(db, "select pg_advisory_xact_lock(4711)"):
-            await_blocked(db)
+            waiting = "select 1 from pg_locks where locktype = 'advisory' and objid = 4711 and not granted"
+            await_true(lambda: query(db, waiting), "COMMIT waits for the lock of the test")
             loading.kill()
         await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "COMMIT went through")
 
