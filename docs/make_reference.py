@@ -46,7 +46,19 @@ CHECKS = """
 
 `{expect: <name>, severity: error | warning, <arguments>}`. `error` (the default) holds the load, `warning` publishes it
 and says so. An expectation is one of Great Expectations that can run on rows in PostgreSQL; an argument in bold must
-be given.
+be given. Arguments that cannot be are refused with file and line, for the check would crash when it runs:
+
+| refused | example |
+|---|---|
+| a value of another kind | `min_value: abc`, `strict_min: maybe`, `value: 1.5` where a count is wanted |
+| bounds that exclude each other, and none where one is needed | `min_value: 5` with `max_value: 1` |
+| a value that PostgreSQL cannot compare with the column | for a `bigint` `min_value: 2026-01-31`, `value_set: ["1"]` |
+| a column that the expectation cannot run on | a mean of a `text`, a regular expression for a `bigint` |
+| columns that cannot be compared with each other | `column_A` a `text`, `column_B` a `bigint` |
+| an empty list where one value is needed | `regex_list: []` |
+| a regular expression that no dialect reads | `((`; `penstock check` asks PostgreSQL about the others |
+| a pattern of `like` that ends with its escape character | `like_pattern: 'a\\'` |
+| a `row_condition` without `condition_parser: great_expectations` | write `col("amount") > 0` with it |
 
 | expect | arguments |
 |---|---|

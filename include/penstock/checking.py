@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from penstock.deciding import reading_alone
+from penstock.declaration.words import clip
 from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
 from penstock.kafka import read_log
 from penstock.ledger import connect
@@ -44,6 +47,7 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
                 _check_topic(settings.kafka, pipeline),
                 # The ledger says what was published in a target, if there is one that can be read.
                 *(_check_target(connection, pipeline) if ledger.fits else ()),
+                *_check_regexes(connection, pipeline),
             )
         ]
     return [ledger, *roles, check_checker(settings.db, settings.db_checker, pipelines), *found]
@@ -93,6 +97,18 @@ def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
     offsets = sum(partition.end - partition.start for partition in log.partitions.values())
     told = f"{len(log.partitions)} partitions, {offsets} offsets at {pipeline.isolation}, id {log.topic_id}"
     return Finding(pipeline.name, f"topic {pipeline.topic}", fits=True, told=told)
+
+
+def _check_regexes(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
+    """Ask PostgreSQL about the regular expressions of the checks: its dialect is like no other."""
+    for place, check in enumerate(pipeline.checks):
+        regexes = [check.arguments.get("regex"), *(check.arguments.get("regex_list") or ())]
+        for regex in filter(None, regexes):
+            try:
+                connection.execute(read_statements("quality")["try_regex"], {"regex": regex})
+            except psycopg.errors.DataError as error:
+                told = f"{clip(regex)}: {error.diag.message_primary}"
+                yield Finding(pipeline.name, f"checks[{place}] {check.expect}", fits=False, told=told)
 
 
 def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:

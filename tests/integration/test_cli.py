@@ -232,6 +232,18 @@ def test_check_asks_the_services_and_reports_what_does_not_fit(cli: Cli, make_to
     assert "no table partitioned by range" in told["lost", "target analytics.lost"]["told"]
 
 
+def test_check_asks_postgresql_about_regexes_that_only_it_can_judge(cli: Cli, make_topic: MakeTopic) -> None:
+    regexes = {"expect": "expect_column_values_to_match_regex_list", "column": "note"}
+    checks = [{**regexes, "regex_list": ["a", r"\m(?<=a+)b"]}, {**regexes, "regex_list": ["b", "(?P<name>a)"]}]
+    write_declaration(cli.folder, make_topic(1), checks=checks)
+
+    code, document = cli.document("check")
+
+    (wrong,) = [finding for finding in document["findings"] if not finding["fits"]]
+    assert (code, wrong["what"]) == (2, "checks[1] expect_column_values_to_match_regex_list")
+    assert wrong["told"] == "'(?P<name>a)': invalid regular expression: invalid embedded option"
+
+
 @pytest.mark.parametrize("command", ["approve", "discard"])
 def test_settling_a_load_that_does_not_exist_is_wrong_use(cli: Cli, command: str) -> None:
     code, document = cli.document(command, "99", "--why", "because")

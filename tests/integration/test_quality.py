@@ -277,8 +277,8 @@ def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        {"expect": "expect_column_values_to_be_between", "column": "note", "min_value": 5},
-        {"expect": "expect_column_values_to_match_regex", "column": "note", "regex": "("},
+        {"expect": "expect_table_row_count_to_equal_other_table", "other_table_name": "gone"},
+        {"expect": "expect_column_values_to_match_regex", "column": "note", "regex": "(?P<name>a)"},
         {"expect": "unexpected_rows_expectation", "unexpected_rows_query": "select * from {batch} where gone = 1"},
         {"expect": "unexpected_rows_expectation", "unexpected_rows_query": "select * from {batch} where note::int = 1"},
     ],

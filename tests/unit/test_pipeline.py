@@ -192,18 +192,19 @@ def test_a_mistake_is_refused_at_its_place_and_told_what_is_allowed(
 
 
 BETWEEN = "expect_column_values_to_be_between"
+ID = {"column": "id", "min_value": 0}
 REFUSED_CHECKS: list[tuple[dict[str, Any], str, str]] = [
     ({"expect": BETWEEN + "n", "column": "id"}, "expect", f"did you mean {BETWEEN}?"),
     ({"expect": "ExpectColumnValuesToBeUnique", "column": "id"}, "expect", "no expectation"),
     ({"expect": "expect_column_values_to_be_increasing", "column": "id"}, "expect", "cannot run on rows in PostgreSQL"),
-    ({"expect": BETWEEN, "column": "id", "severity": "critical"}, "severity", "allowed: error, warning"),
+    ({"expect": BETWEEN, **ID, "severity": "critical"}, "severity", "allowed: error, warning"),
     ({"expect": BETWEEN, "min_value": 0}, "column", "is missing"),
-    ({"expect": BETWEEN, "column": "x"}, "column", "no column 'x'"),
-    ({"expect": BETWEEN, "column": 5}, "column", "5 names no column"),
-    ({"expect": BETWEEN, "column": "id", "min": 0}, "min", "unknown argument"),
-    ({"expect": BETWEEN, "column": "id", "arguments": {}}, "arguments", "unknown argument"),
+    ({"expect": BETWEEN, "column": "x", "min_value": 0}, "column", "no column 'x'"),
+    ({"expect": BETWEEN, "column": 5, "min_value": 0}, "column", "5 names no column"),
+    ({"expect": BETWEEN, **ID, "min": 0}, "min", "unknown argument"),
+    ({"expect": BETWEEN, **ID, "arguments": {}}, "arguments", "unknown argument"),
     ({"expect": BETWEEN, "column": "id", "min_value": float("inf")}, "min_value", "not a JSON value"),
-    ({"expect": BETWEEN, "column": "id", "mostly": 99}, "mostly", "a number from 0 to 1"),
+    ({"expect": BETWEEN, **ID, "mostly": 99}, "mostly", "a number from 0 to 1"),
     ({"expect": "expect_compound_columns_to_be_unique", "column_list": ["id", "x"]}, "column_list.1", "no column 'x'"),
 ]
 
@@ -328,8 +329,14 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
         "columns": columns,
         "indexes": draw(st.lists(index, unique_by=tuple, max_size=3)),
         "checks": [
-            {"expect": BETWEEN, "column": column, "min_value": draw(scalars), "severity": draw(severities)}
+            {
+                "expect": "expect_column_most_common_value_to_be_in_set",
+                "column": column,
+                "value_set": draw(st.lists(scalars)),
+                "severity": draw(severities),
+            }
             for column in draw(st.lists(known, max_size=3))
+            if not str(columns[column]["type"]).startswith("json")
         ],
         "max_quarantined": draw(st.one_of(st.none(), st.integers(0, 2**63 - 1))),
         "description": draw(st.one_of(st.none(), st.text())),

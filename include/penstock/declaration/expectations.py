@@ -210,3 +210,57 @@ NOT_ON_POSTGRESQL: tuple[str, ...] = (
 )
 # Arguments that name columns of the target: one name, or a list of names.
 COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
+
+# Families of types whose values PostgreSQL compares with each other.
+NUMBERS = ("smallint", "integer", "bigint", "real", "double", "numeric")
+TEXTS = ("text", "varchar", "char")
+MOMENTS = ("date", "timestamp", "timestamptz")
+_DISTINCT = (*NUMBERS, *TEXTS, *MOMENTS, "boolean", "bytea", "time", "uuid")
+_EQUAL = (*_DISTINCT, "jsonb")
+# The types of columns that an expectation can run on, where there are others: on those it crashes on PostgreSQL.
+RUNS_ON: dict[str, tuple[str, ...]] = {
+    name: families
+    for families, names in {
+        NUMBERS: (
+            "expect_column_mean_to_be_between",
+            "expect_column_stdev_to_be_between",
+            "expect_column_sum_to_be_between",
+            "expect_column_value_z_scores_to_be_less_than",
+            "expect_column_values_to_not_be_outliers",
+            "expect_multicolumn_sum_to_equal",
+        ),
+        (*NUMBERS, "boolean"): ("expect_column_quantile_values_to_be_between",),
+        (*NUMBERS, *MOMENTS): ("expect_column_values_to_be_between",),
+        (*NUMBERS, *TEXTS, *MOMENTS, "time", "bytea"): (
+            "expect_column_max_to_be_between",
+            "expect_column_min_to_be_between",
+        ),
+        TEXTS: tuple(name for name in EXPECTATIONS if "_match_regex" in name or "_match_like_pattern" in name),
+        (*TEXTS, "bytea"): (
+            "expect_column_value_lengths_to_be_between",
+            "expect_column_value_lengths_to_equal",
+        ),
+        _DISTINCT: (
+            "expect_column_distinct_values_to_be_in_set",
+            "expect_column_distinct_values_to_contain_set",
+            "expect_column_distinct_values_to_equal_set",
+            "expect_column_kl_divergence_to_be_less_than",
+            "expect_column_most_common_value_to_be_in_set",
+        ),
+        _EQUAL: (
+            "expect_column_median_to_be_between",
+            "expect_column_pair_values_a_to_be_greater_than_b",
+            "expect_column_pair_values_to_be_equal",
+            "expect_column_pair_values_to_be_in_set",
+            "expect_column_proportion_of_unique_values_to_be_between",
+            "expect_column_unique_value_count_to_be_between",
+            "expect_column_values_to_be_in_set",
+            "expect_column_values_to_be_unique",
+            "expect_column_values_to_not_be_in_set",
+            "expect_compound_columns_to_be_unique",
+            "expect_multicolumn_values_to_be_equal",
+            "expect_select_column_values_to_be_unique_within_record",
+        ),
+    }.items()
+    for name in names
+}

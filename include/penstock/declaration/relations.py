@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.columns import ColumnType, parse_type
+from penstock.declaration.arguments import find_wrong_arguments
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.json_path import format_path
 from penstock.declaration.mistakes import Mistake
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 Written = dict[str, Any]
 # The columns that every target row carries after the declared ones; then `_key`, where the pipeline asks for it.
-CARRIED = ("_load_id", "_partition", "_offset", "_timestamp")
+CARRIED_TYPES = {"_load_id": "bigint", "_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz"}
+CARRIED = tuple(CARRIED_TYPES)
 WHOLE_VALUES = {"text": "text", "bytes": "bytea"}
 _OWN_ARGUMENTS = ("expect", "severity")
 
@@ -31,7 +33,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_whole_value(written),
         *_units(written),
         *_indexes(written, names),
-        *_checks(written, names),
+        *_checks(written, names, _types(written)),
     ]
 
 
@@ -127,10 +129,23 @@ def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Itera
         yield Mistake(place, f"no column {clip(name)}{meant(name, names)}; allowed: {', '.join(names)}")
 
 
-def _checks(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
+def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
+    """The types of the table's columns, without those whose type cannot be read."""
+    declared = {str(column.get("name")): _type(column) for _, column in _columns(written)}
+    carried = {name: parse_type(type_) for name, type_ in CARRIED_TYPES.items()}
+    key = {"_key": parse_type(WHOLE_VALUES[written["key"]])} if written.get("key") in list(WHOLE_VALUES) else {}
+    return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried | key
+
+
+def _checks(written: Mapping[str, Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:
     for at, check in enumerate(_list(written.get("checks"))):
         if isinstance(check, dict):
-            yield from _arguments(at, check)
+            told = list(_arguments(at, check))
+            yield from told
+            if isinstance(check.get("expect"), str) and check["expect"] in EXPECTATIONS:
+                for (name, *within), what in find_wrong_arguments(check, types):
+                    if ("checks", at, name) not in [mistake.place for mistake in told]:
+                        yield Mistake(("checks", at, name, *within), what)
             for argument in COLUMN_ARGUMENTS:
                 yield from _named_columns(at, argument, check.get(argument), names)
 
@@ -140,7 +155,7 @@ def _arguments(at: int, check: Written) -> Iterator[Mistake]:
     if isinstance(expect, str) and expect in EXPECTATIONS:
         needed, possible = EXPECTATIONS[expect]
         for name in needed:
-            if name not in check:
+            if check.get(name) is None:
                 yield Mistake(("checks", at, name), f"is missing; allowed: {expect} needs {', '.join(needed)}")
         known = (*needed, *possible)
         for name in check:

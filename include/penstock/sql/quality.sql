@@ -95,6 +95,10 @@ left join in_both b using (partition)
 left join chunked c using (partition)
 order by n.partition
 
+-- name: try_regex
+-- Whether PostgreSQL can read a regular expression: it is an error if not.
+select '' ~ %(regex)s::text
+
 -- name: read_declaration
 -- What the load was planned by.
 select declaration from penstock.load where load_id = %(load_id)s

@@ -1,0 +1,197 @@
+"""Arguments of checks that cannot be: refused here, they would crash when the checks run.
+
+Which types of columns and which values crash on PostgreSQL was found by running every expectation on every type; a test
+runs what is accepted here again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from penstock.declaration.argument_kinds import BOUND, KINDS, NULLABLE, OWN_KINDS, OWN_NULLABLE, PARSERS, is_number
+from penstock.declaration.expectations import COLUMN_ARGUMENTS, MOMENTS, NUMBERS, RUNS_ON, TEXTS
+from penstock.declaration.moments import form_of, read_moment
+from penstock.declaration.regexes import find_regex_mistake
+from penstock.declaration.words import clip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.columns import ColumnType, Family
+
+Place = tuple[int | str, ...]
+Wrong = tuple[Place, str]
+_CONDITION = re.compile(
+    r"""[ \t]*col\("(?P<column>[^"\\\n]+)"\)[ \t]*(?:\.notnull\(\)|(?:>=|<=|==|!=|>|<)[ \t]*(?:[+-]?[0-9]+(?:\.[0-9]*)?
+    |"[ \t]*[\w.:+/-][\w.:+/ -]*"|'[ \t]*[\w.:+/-][\w.:+/ -]*'))[ \t]*""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+# Arguments without which an expectation crashes, although Great Expectations takes it so.
+ALSO_NEEDED = {
+    "expect_column_kl_divergence_to_be_less_than": "partition_object",
+    "expect_table_columns_to_match_set": "column_set",
+}
+# Expectations that say nothing without a bound.
+NEED_A_BOUND = ("expect_column_values_to_be_between", "expect_column_value_lengths_to_be_between")
+
+
+# Expectations that compare columns with each other.
+COMPARING = ("expect_column_pair_values", "expect_multicolumn_values", "expect_select_column")
+
+
+def find_wrong_arguments(check: Mapping[str, Any], types: Mapping[str, ColumnType]) -> Iterator[Wrong]:
+    """Find the arguments of a check that cannot be, given the types of the table's columns."""
+    expect = check["expect"]
+    fitting = {name: value for name, value in check.items() if name not in ("expect", "severity", "mostly")}
+    for name, value in list(fitting.items()):
+        kind = OWN_KINDS.get((expect, name)) or KINDS.get(name)
+        if kind is None or (value is None and (name in NULLABLE or (expect, name) in OWN_NULLABLE)):
+            continue
+        if not kind.fits(value):
+            del fitting[name]
+            yield (name,), f"{clip(value)} cannot be {name}; allowed: {kind.allowed}"
+    needed = ALSO_NEEDED.get(expect)
+    if needed is not None and needed not in check:
+        yield (needed,), f"is missing; allowed: {expect} needs {needed}"
+    if expect in NEED_A_BOUND and check.get("min_value") is None and check.get("max_value") is None:
+        yield ("min_value",), "is missing, as is max_value; allowed: one of them at least"
+    yield from _patterns(fitting)
+    yield from _bounds(fitting)
+    yield from _condition(fitting, types)
+    yield from _holdout(fitting)
+    yield from _columns(expect, fitting, types)
+
+
+def _patterns(given: Mapping[str, Any]) -> Iterator[Wrong]:
+    for place, regex in _each(given, "regex", "regex_list"):
+        mistake = find_regex_mistake(regex)
+        if mistake:
+            yield place, f"{clip(regex)} is no regular expression: {mistake}; allowed: one that PostgreSQL reads"
+    escape = given.get("escape") or "\\"
+    for place, pattern in _each(given, "like_pattern", "like_pattern_list"):
+        if re.sub(f"{re.escape(escape)}.", "", pattern, flags=re.DOTALL).endswith(escape):
+            yield place, f"{clip(pattern)} ends with the escape character {clip(escape)}; allowed: two of them"
+
+
+def _each(given: Mapping[str, Any], single: str, several: str) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    if single in given:
+        yield (single,), given[single]
+    yield from (((several, at), each) for at, each in enumerate(given.get(several, ())))
+
+
+def _bounds(given: Mapping[str, Any]) -> Iterator[Wrong]:
+    low, high = given.get("min_value"), given.get("max_value")
+    if low is None or high is None:
+        return
+    if form_of(low) != form_of(high):
+        yield ("min_value",), f"{clip(low)} and {clip(high)} cannot be compared; allowed: two of one form"
+    elif (read_moment(low) > read_moment(high)) if form_of(low) else float(low) > float(high):
+        yield ("min_value",), f"{clip(low)} is more than max_value; allowed: {clip(high)} at most"
+
+
+def _condition(given: Mapping[str, Any], types: Mapping[str, ColumnType]) -> Iterator[Wrong]:
+    condition = given.get("row_condition")
+    if condition is None:
+        return
+    if given.get("condition_parser") not in PARSERS[:2]:
+        yield ("condition_parser",), f"row_condition needs it on PostgreSQL; allowed: {PARSERS[0]}"
+    found = _CONDITION.fullmatch(condition)
+    if found is None:
+        allowed = 'col("name") with .notnull() or with a comparison such as > 0'
+        yield ("row_condition",), f"{clip(condition)} is no condition; allowed: {allowed}"
+    elif found["column"] not in types:
+        yield ("row_condition",), f"no column {clip(found['column'])}; allowed: {', '.join(types)}"
+
+
+def _holdout(given: Mapping[str, Any]) -> Iterator[Wrong]:
+    if "values" in given.get("partition_object", ()) and float(given.get("internal_weight_holdout") or 0) > 0:
+        yield ("internal_weight_holdout",), "means nothing to values; allowed: with bins"
+
+
+def _columns(expect: str, given: Mapping[str, Any], types: Mapping[str, ColumnType]) -> Iterator[Wrong]:
+    """Find columns that the expectation cannot run on, or cannot compare with each other or with its values."""
+    named = dict(_named(given, types))
+    runs_on = RUNS_ON.get(expect)
+    for place, type_ in named.items():
+        if runs_on is not None and type_.family not in runs_on:
+            yield place, f"{expect} cannot run on {type_}; allowed: columns of {', '.join(runs_on)}"
+    if expect.startswith(COMPARING) and len({_comparable(type_.family) for type_ in named.values()}) > 1:
+        told = " and ".join(dict.fromkeys(map(str, named.values())))
+        yield list(named)[-1], f"{told} cannot be compared; allowed: columns of one kind"
+    type_of = named.get(("column",))
+    if type_of is not None and type_of.family in (runs_on or (type_of.family,)):
+        yield from _values(expect, given, type_of)
+    yield from _pairs(given, [named.get(("column_A",)), named.get(("column_B",))])
+
+
+def _named(given: Mapping[str, Any], types: Mapping[str, ColumnType]) -> Iterator[tuple[Place, ColumnType]]:
+    for argument in COLUMN_ARGUMENTS:
+        names = given.get(argument)
+        if isinstance(names, str) and names in types:
+            yield (argument,), types[names]
+        if isinstance(names, list | tuple):
+            known = [(at, name) for at, name in enumerate(names) if isinstance(name, str) and name in types]
+            yield from (((argument, at), types[name]) for at, name in known)
+
+
+def _values(expect: str, given: Mapping[str, Any], type_: ColumnType) -> Iterator[Wrong]:
+    allowed = "values of the column's kind"
+    if OWN_KINDS.get((expect, "min_value")) is BOUND:
+        for end in ("min_value", "max_value"):
+            if given.get(end) is not None and not _bound_fits(expect, type_.family, given[end]):
+                yield (end,), f"{clip(given[end])} cannot be compared with {type_}; allowed: {allowed}"
+    if expect.endswith("_set") and "most_common" not in expect:
+        for at, value in enumerate(given.get("value_set", ())):
+            if not _is_of(type_.family, value, distinct="distinct" in expect):
+                yield ("value_set", at), f"{clip(value)} cannot be compared with {type_}; allowed: {allowed}"
+    if "bins" in given.get("partition_object", ()) and type_.family not in NUMBERS:
+        yield ("partition_object",), f"bins cannot hold {type_}; allowed: values and weights"
+
+
+def _pairs(given: Mapping[str, Any], types: list[ColumnType | None]) -> Iterator[Wrong]:
+    for at, pair in enumerate(given.get("value_pairs_set", ())):
+        for place, (type_, value) in enumerate(zip(types, pair, strict=True)):
+            if type_ is not None and not _is_of(type_.family, value):
+                what = f"{clip(value)} cannot be compared with {type_}; allowed: values of the column's kind"
+                yield ("value_pairs_set", at, place), what
+
+
+def _is_of(family: Family, value: object, *, distinct: bool = False) -> bool:
+    """Whether PostgreSQL compares a value, as Great Expectations sends it, with a column."""
+    if value is None:
+        return True
+    if family in NUMBERS:
+        # A whole number is sent as a bigint at most.
+        return (isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)) and is_number(value)
+    if family == "boolean":
+        return isinstance(value, bool)
+    # Of distinct values Great Expectations sends such a text as a date, whatever the column is.
+    sent_as_date = distinct and form_of(value) == "date" and len(str(value)) == len("2026-01-31")
+    return isinstance(value, str) and (family == "date" if sent_as_date else family in TEXTS)
+
+
+def _comparable(family: Family) -> str:
+    return next((kinds[0] for kinds in (NUMBERS, TEXTS, MOMENTS) if family in kinds), family)
+
+
+# The forms of a moment that can be compared with a column; in Python, Great Expectations compares like with like only.
+_FORMS: dict[str, dict[str, tuple[str, ...]]] = {
+    "expect_column_values_to_be_between": dict.fromkeys(MOMENTS, ("date", "time", "zone")),
+    "expect_column_median_to_be_between": {"date": ("date",), "timestamp": ("time",), "timestamptz": ("zone",)},
+    **{
+        f"expect_column_{end}_to_be_between": {
+            "date": ("date", "time"),
+            "time": ("date", "time"),
+            "timestamp": ("date", "time"),
+            "timestamptz": ("date", "zone"),
+        }
+        for end in ("max", "min")
+    },
+}
+
+
+def _bound_fits(expect: str, family: Family, value: Any) -> bool:  # noqa: ANN401 - bounds of any kind
+    if family in NUMBERS or (family == "boolean" and "median" in expect):
+        return is_number(value)
+    return form_of(value) in _FORMS[expect].get(family, ())

@@ -1,0 +1,82 @@
+"""The checks that a declaration may hold, run on PostgreSQL: none of them crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg import sql
+from pydantic import ValidationError
+
+from check_examples import VALUES, list_checks, list_checks_of_tables
+from declaring import COLUMNS, declare
+from fix_loads import stage_rows
+from penstock.declaration.regexes import find_regex_mistake
+from penstock.pipeline import Pipeline
+from penstock.quality import validate_load
+from penstock.ranges import Range
+
+# One or two types at a time: a thousand checks of one load take minutes.
+GROUPS = [["bigint", "smallint"], ["real", "numeric(12,2)"], ["text", "varchar(20)"], ["char(3)", "bytea"],
+          ["date", "time"], ["timestamp", "timestamptz"], ["boolean", "uuid"], ["json", "jsonb"]]  # fmt: skip
+
+
+def declare_with(type_: str, column: str, check: dict[str, Any]) -> Pipeline:
+    return declare("topic", columns={**COLUMNS, column: {"type": type_}, f"{column}b": {"type": type_}}, checks=[check])
+
+
+def is_taken(type_: str, column: str, check: dict[str, Any]) -> bool:
+    try:
+        declare_with(type_, column, check)
+    except ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("types", GROUPS, ids=" ".join)
+def test_no_check_that_a_declaration_may_hold_crashes_on_postgresql(db: str, types: list[str]) -> None:
+    columns = {f"c{at}": type_ for at, type_ in enumerate(types)}
+    checks = [
+        check
+        for column, type_ in columns.items()
+        for check in list_checks(column, f"{column}b")
+        if is_taken(type_, column, check)
+    ]
+    assert len(checks) > 10
+    declared = {name: {"type": type_} for column, type_ in columns.items() for name in (column, f"{column}b")}
+    pipeline = declare("topic", columns={**COLUMNS, **declared}, checks=[*checks, *list_checks_of_tables()])
+    load_id = stage_rows(db, [Range(0, 0, 20)], pipeline=pipeline)
+    with psycopg.connect(db) as connection:
+        for name, column in declared.items():
+            fill = sql.SQL("update {} set {} = {} where _offset > 2").format(
+                sql.Identifier("penstock_stage", f"load_{load_id}_1"),
+                sql.Identifier(name),
+                sql.Literal(VALUES[column["type"]]),
+            )
+            connection.execute(fill)
+
+    verdict = validate_load(db, load_id)
+
+    assert verdict.load.state in ("held", "validated")
+    with psycopg.connect(db) as connection:
+        count = "select count(*) from penstock.check_results where kind = 'declared'"
+        assert connection.execute(count).fetchone() == (len(pipeline.checks),)
+
+
+parts = st.sampled_from([
+    "a", "b", ".", "^", "$", "*", "+", "?", "{2}", "{3,2}", "{,2}", "{", "}", "(", "(", ")", ")", "(?:", "(?=", "(?i)",
+    "|", "[", "]", "[^", "-", r"\d", r"\(", r"\[", "\\", r"\m", "[:alpha:]", "[[:digit:]]", "#", "x", "***", "(?e)",
+    "(?x)", "(?#",
+])  # fmt: skip
+
+
+@given(st.lists(parts, max_size=7).map("".join))
+@settings(max_examples=2000, suppress_health_check=list(HealthCheck), database=None)
+def test_no_regex_that_postgresql_reads_is_refused(db: str, regex: str) -> None:
+    if find_regex_mistake(regex) is None:
+        return
+    with psycopg.connect(db) as connection, pytest.raises(psycopg.errors.InvalidRegularExpression):
+        connection.execute("select '' ~ %s", [regex])
