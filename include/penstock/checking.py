@@ -57,16 +57,15 @@ def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -
     """Look at how the checks get to the database, and whether they may do more than read."""
     from penstock.quality.checker import choose_access, find_strength
 
-    own_login = checker is not None
     try:
         with connect(db) as connection:
             access = choose_access(connection, db, checker)
         with connect(access.db) as connection:
             schemas = sorted({pipeline.target.schema_name for pipeline in pipelines})
-            fault = find_strength(connection, access.role, schemas, own_login=own_login)
+            fault = find_strength(connection, access, schemas)
     except PenstockError as error:
         return Finding("-", "role of the checks", fits=False, told=error.what)
-    told = f"{fault[0]}: {fault[1]}" if fault else access.describe(own_login=own_login)
+    told = f"{fault[0]}: {fault[1]}" if fault else access.describe()
     return Finding("-", "role of the checks", fits=fault is None, told=told)
 
 

@@ -69,3 +69,12 @@ def test_a_connection_that_cannot_be_used_says_what_to_put_into_it(tmp_path: Pat
     )
     assert "names no bootstrap.servers" in found["kafka"]
     assert "names the master yarn" in found["spark"]
+
+
+def test_a_connection_whose_options_libpq_does_not_know_is_refused_without_quoting_it(tmp_path: Path) -> None:
+    db = {"conn_type": "postgres", "host": "db", "login": "u", "password": "canary", "extra": {"canary_option": "x"}}
+
+    found = read(tmp_path, penstock_db=json.dumps(db))
+
+    assert found["db"].startswith("the Airflow connection penstock_db cannot be read as a URI")
+    assert "canary" not in found["db"]

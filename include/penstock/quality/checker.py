@@ -41,10 +41,16 @@ class Access:
 
     db: str
     role: str | None
+    own_login: bool = False
 
-    def describe(self, *, own_login: bool) -> str:
+    @property
+    def is_other(self) -> bool:
+        """Whether the checks run by other rights than the loader's."""
+        return self.own_login or self.role is not None
+
+    def describe(self) -> str:
         """Say it to a person."""
-        if own_login:
+        if self.own_login:
             return "the checks have a login of their own"
         create = "create role penstock_checks login password '…' in role penstock_checker"
         if self.role is None:
@@ -79,7 +85,7 @@ class OneStatement(psycopg.Cursor[Any]):
 def choose_access(connection: Connection, db: str, checker: str | None) -> Access:
     """Choose how the checks get to the database."""
     if checker is not None:
-        return Access(checker, None)
+        return Access(checker, None, own_login=True)
     row = _query_for_row(connection, "may_become", role=CHECKER)
     return Access(db, CHECKER if row["may"] else None)
 
@@ -102,11 +108,11 @@ def open_checker(access: Access, timeout_minutes: int) -> psycopg.Connection[Any
     return connection
 
 
-def refuse_strong(access: Access, load: Load, *, own_login: bool) -> None:
+def refuse_strong(access: Access, load: Load) -> None:
     """Refuse to run checks by a role that may do more than read."""
     target = load.declaration.target
     with connect(access.db) as connection:
-        fault = find_strength(connection, access.role, [target.schema_name], own_login=own_login)
+        fault = find_strength(connection, access, [target.schema_name])
     if fault:
         raise ChecksCrashedError(
             f"the checks are not run: {fault[0]}.",
@@ -116,13 +122,11 @@ def refuse_strong(access: Access, load: Load, *, own_login: bool) -> None:
         )
 
 
-def find_strength(
-    connection: Connection, role: str | None, schemas: Sequence[str], *, own_login: bool
-) -> tuple[str, str] | None:
+def find_strength(connection: Connection, access: Access, schemas: Sequence[str]) -> tuple[str, str] | None:
     """Find what the checks' role may do and must not, and the statement that takes it away."""
-    if role is None and not own_login:
+    if not access.is_other:
         return None
-    row = _query_for_row(connection, "read_strength", role=role, strong=STRONG, schemas=list(schemas))
+    row = _query_for_row(connection, "read_strength", role=access.role, strong=STRONG, schemas=list(schemas))
     name = str(sql.Identifier(row["name"]).as_string(None))
     if row["is_superuser"]:
         return f"their role {name} is a superuser", f"alter role {name} nosuperuser"
