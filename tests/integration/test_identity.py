@@ -192,7 +192,7 @@ def test_without_kafka_nothing_is_published_and_what_is_published_is_found(
 ) -> None:
     monkeypatch.setattr(
         kafka_module, "ANSWER_SECONDS", 3
-    )  # 15 in use: that nobody answers is shown, and not waited for
+    )  # 120 in use: that nobody answers is shown, and not waited for
     account, loader = start()
     account.send_orders(5)
     load_id = plan(loader).load.load_id
