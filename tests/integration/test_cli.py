@@ -17,6 +17,7 @@ from penstock.cli.main import app
 from penstock.planning import plan_load
 from penstock.stack.broker import Broker
 from penstock.stack.postgres import Postgres
+from privileges import superuser
 from producing import Account
 
 
@@ -334,7 +335,7 @@ def test_a_log_lost_while_a_load_is_staged_is_told_whole_by_the_document_of_its_
 def test_what_postgresql_refuses_is_told_with_the_load_its_pipeline_and_its_ranges(cli: Cli, command: str) -> None:
     db = cli.environment["PENSTOCK_DB"]
     load_id = stage_rows(db)
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute("alter table penstock.event rename column why to reason")
         connection.execute("update penstock.load set state = 'held'")
 

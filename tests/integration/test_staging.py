@@ -14,6 +14,7 @@ from penstock.assignment import make_assignment
 from penstock.errors import FencedError, LogLostError, PoisonError, StageError
 from penstock.ranges import cut_chunks
 from penstock.tasks import stage_natively
+from privileges import superuser
 from producing import Account
 from staging_loads import begin
 
@@ -296,10 +297,11 @@ def test_progress_is_in_the_ledger_while_the_load_is_staged(begun: Begun) -> Non
 def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
     spark: SparkSession, begun: Begun, db: str
 ) -> None:
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         # The first try gets what a full disk gives; the server then ends the session of every other try.
         connection.execute(
-            "create sequence public.tries; create function public.fail_for_test() returns trigger language plpgsql as"
+            "create sequence public.tries; grant all on sequence public.tries to public;"
+            "create function public.fail_for_test() returns trigger language plpgsql as"
             " $$begin"
             "  if nextval('public.tries') = 1 then"
             "   raise exception 'could not extend file \"base/5/1\": No space left on device' using errcode = '53100';"
@@ -323,7 +325,7 @@ def test_an_error_that_cannot_be_put_down_is_still_the_one_that_is_told(
 ) -> None:
     account.send([b"{broken"])
     begun = begin(db, account.bootstrap, account.topic, poison="stop")
-    with psycopg.connect(db) as connection:
+    with psycopg.connect(superuser(db)) as connection:
         connection.execute(
             "create function public.fail_for_test() returns trigger language plpgsql as"
             " $$begin raise exception 'could not extend file' using errcode = '53100'; end$$;"
