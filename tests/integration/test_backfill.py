@@ -272,11 +272,11 @@ def test_a_validation_that_finds_its_table_gone_with_a_publish_says_that_it_is_p
 
     check = suite.check_load
 
-    def check_too_late(db: str, staged: Load) -> suite.Checked:
+    def check_too_late(db: str, staged: Load, checker: str | None) -> suite.Checked:
         monkeypatch.setattr(suite, "check_load", check)
         assert validate_load(db, staged.load_id).passed
         publish_load(db, loader.settings.kafka, staged.load_id)
-        return check(db, staged)
+        return check(db, staged, checker)
 
     loader.stage_rows(load.load_id)
     monkeypatch.setattr(suite, "check_load", check_too_late)
