@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.assignment import Assignment
     from penstock.decoding import Decoded, Poison
+    from penstock.reading.contract import CheckedChunk
 
 # A COPY cannot be interrupted to write to another table: it ends when so much of the quarantine waits.
 WAITING_BYTES = 8 * 1024 * 1024
@@ -42,6 +43,7 @@ class Written:
     quarantined: int
     holes: int
     won: bool
+    first_hole: int | None = None  # not known of a chunk that another try has written
 
 
 class Flow:
@@ -94,9 +96,10 @@ class Flow:
                 "declaration, and run again.",
             )
 
-    def sum_up(self, task: int, holes: int) -> Written:
+    def sum_up(self, task: int, checked: CheckedChunk) -> Written:
         """The outcome of a chunk that has been written."""
-        return Written(task, self.rows[task], self.quarantined[task], holes, won=True)
+        rows, quarantined = self.rows[task], self.quarantined[task]
+        return Written(task, rows, quarantined, checked.holes, won=True, first_hole=checked.first_hole)
 
     def take_quarantine(self) -> list[Poison]:
         """The poison that waits; it waits no longer."""

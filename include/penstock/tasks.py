@@ -10,7 +10,6 @@ from penstock.carrying import CarriedError
 from penstock.decoding import Decoder
 from penstock.errors import PenstockError
 from penstock.proof.records import LogFingerprint
-from penstock.reading import native
 from penstock.reading.contract import CheckedChunks
 from penstock.writing import RowsRefusedError, write_group
 
@@ -28,7 +27,7 @@ def stage_group(
     assignment: Assignment,
     chunks: Sequence[Chunk],
     read: Iterator[Part],
-    find_log_starts: FindLogStarts,
+    find_log_starts: FindLogStarts | None,
     *,
     piecewise: bool = False,
 ) -> list[Written]:
@@ -66,6 +65,8 @@ def stage_natively(assignment: Assignment, chunks: Sequence[Chunk]) -> list[Writ
 
 
 def _read_and_stage(assignment: Assignment, chunks: Sequence[Chunk], *, piecewise: bool) -> list[Written]:
+    from penstock.reading import native  # late: the executors of the Spark reader may lack its Kafka client
+
     source = assignment.source
     with closing(native.read_chunks(source, chunks)) as read:
         return stage_group(

@@ -69,7 +69,7 @@ def write_group(
             while not flow.ended:
                 copy(cursor, schema, flow)
                 _write_quarantine(cursor, flow)
-            written = [flow.sum_up(chunk.task, checked.chunks[chunk.task].holes) for chunk in chunks]
+            written = [flow.sum_up(chunk.task, checked.chunks[chunk.task]) for chunk in chunks]
             if not _settle(cursor, assignment, chunks, written, seen):
                 cursor.execute("rollback")
                 return _find_done(cursor, assignment, chunks) or _vanished(assignment, chunks)

@@ -51,7 +51,7 @@ def read(request: pytest.FixtureRequest) -> Read:
 def _collect(session: SparkSession, source: Source, chunks: Sequence[Chunk]) -> Iterator[Part]:
     spark_reader.check_log(source, chunks)
     table = spark_reader.open_group(session, source, chunks).toArrow()
-    yield from spark_reader.read_parts(source, chunks, iter(table.to_batches()))
+    yield from spark_reader.read_parts(chunks, iter(table.to_batches()))
 
 
 @pytest.fixture
@@ -199,6 +199,30 @@ def test_chunks_that_are_read_together_are_each_whole_with_their_own_holes(
                      and chunk.range.from_offset <= offset < chunk.range.until_offset)  # fmt: skip
         counted = checked.chunks[chunk.task]
         assert (counted.records, counted.holes) == (within, len(chunk.range) - within)
+
+
+@pytest.mark.parametrize(("first_hole", "lost"), [(4, None), (2, Range(0, 2, 4)), (None, Range(0, 0, 4))])
+def test_holes_that_spark_saw_and_the_log_start_has_passed_since_are_losses(
+    account: Account, first_hole: int | None, lost: Range | None
+) -> None:
+    account.send_orders(10)
+    account.delete_before(4)
+    source, chunks = source_of(account), [Chunk(7, Range(0, 0, 10)), Chunk(8, Range(1, 0, 10))]
+
+    spark_reader.confirm_holes(source, chunks, {})
+    if lost is None:
+        spark_reader.confirm_holes(source, chunks, {7: first_hole})
+        return
+    with pytest.raises(LogLostError) as caught:
+        spark_reader.confirm_holes(source, chunks, {7: first_hole})
+    assert caught.value.ranges == (lost,)
+
+
+def test_holes_that_spark_saw_beyond_the_end_of_the_log_are_refused(account: Account) -> None:
+    account.send_orders(10)
+
+    with pytest.raises(ReadError, match="ends at offset 10"):
+        spark_reader.confirm_holes(source_of(account), [Chunk(0, Range(0, 0, 12))], {0: 10})
 
 
 def test_the_data_source_gives_a_frame_of_explicit_ranges(spark: SparkSession, account: Account) -> None:

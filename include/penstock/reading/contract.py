@@ -73,9 +73,12 @@ class FindLogStarts(Protocol):
 
 
 class CheckedChunks:
-    """Chunks that are read together, on their way through the checks; afterwards each knows its records and holes."""
+    """Chunks that are read together, on their way through the checks; afterwards each knows its records and holes.
 
-    def __init__(self, source: Source, chunks: Sequence[Chunk], find_log_starts: FindLogStarts) -> None:
+    Without `find_log_starts` the caller has to ask whether the log start has passed the first hole of a chunk.
+    """
+
+    def __init__(self, source: Source, chunks: Sequence[Chunk], find_log_starts: FindLogStarts | None) -> None:
         self.find_log_starts = find_log_starts
         self.chunks = {chunk.task: CheckedChunk(source, chunk) for chunk in chunks}
 
@@ -91,6 +94,8 @@ class CheckedChunks:
 
     def _tell_holes_from_losses(self) -> None:
         """A hole that the log start has passed by now may have been a record when the read began."""
+        if self.find_log_starts is None:
+            return
         holed = [chunk for chunk in self.chunks.values() if chunk.first_hole is not None]
         starts = self.find_log_starts({chunk.range.partition for chunk in holed}) if holed else {}
         for chunk in holed:

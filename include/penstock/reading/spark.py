@@ -12,20 +12,19 @@ import pyarrow as pa
 
 from penstock.carrying import CarriedError
 from penstock.errors import PenstockError, ReadError
-from penstock.kafka import read_log
 from penstock.ranges import Range, split_passes
-from penstock.reading import native
 from penstock.reading.contract import NO_TIMESTAMP, Batch, End, lost_error
 from penstock.reading.java_settings import translate_settings
 from penstock.tasks import stage_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.assignment import Assignment
+    from penstock.kafka import PartitionLog
     from penstock.ranges import Chunk
     from penstock.reading.contract import Headers, Part, Source
 
@@ -42,7 +41,7 @@ TUNING = {
 }
 NO_TIMESTAMP_TYPE = -1
 PLACE = np.dtype([("partition", np.int64), ("offset", np.int64)])
-RESULT = "task int, won boolean"
+RESULT = "task int, won boolean, holes bigint, first_hole bigint"
 
 
 def stage_with_spark(
@@ -51,10 +50,13 @@ def stage_with_spark(
     """Stage every group by a Spark task of its own, known by its place in a union; each chunk's outcome comes back."""
     from pyspark.sql import SparkSession
 
-    check_log(assignment.source, [chunk for group in groups for chunk in group])
+    chunks = [chunk for group in groups for chunk in group]
+    check_log(assignment.source, chunks)
     session = SparkSession(context)
     union = _unite([open_group(session, assignment.source, group) for group in groups])
-    return [(row["task"], row["won"]) for row in union.mapInArrow(make_task(assignment, groups), RESULT).collect()]
+    rows = union.mapInArrow(make_task(assignment, groups), RESULT).collect()
+    confirm_holes(assignment.source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
+    return [(row["task"], row["won"]) for row in rows]
 
 
 def open_group(spark: SparkSession, source: Source, group: Sequence[Chunk]) -> DataFrame:
@@ -98,20 +100,25 @@ def make_task(
         context = TaskContext.get()
         assert context is not None, "runs in a Spark task"  # noqa: S101
         group = groups[context.partitionId()]
-        source = assignment.source
         try:
             written = stage_group(
                 assignment,
                 group,
-                read_parts(source, group, parts),
-                lambda partitions: native.find_log_starts(source, partitions),
+                read_parts(group, parts),
+                None,  # the driver asks: an executor may have no Kafka client but Spark's
                 # The records come once; a try that met a record which PostgreSQL refuses leaves it to the next one.
                 piecewise=context.attemptNumber() > 0,
             )
         except PenstockError as error:
             raise CarriedError(error) from None  # which holds the words of the cause; a trace would go into Spark's log
-        tasks = [each.task for each in written]
-        yield pa.RecordBatch.from_pydict({"task": pa.array(tasks, pa.int32()), "won": [each.won for each in written]})
+        yield pa.RecordBatch.from_pydict(
+            {
+                "task": pa.array([each.task for each in written], pa.int32()),
+                "won": [each.won for each in written],
+                "holes": pa.array([each.holes for each in written], pa.int64()),
+                "first_hole": pa.array([each.first_hole for each in written], pa.int64()),
+            }
+        )
 
     return stage
 
@@ -122,16 +129,40 @@ def check_log(source: Source, chunks: Sequence[Chunk]) -> None:
     Asked before Spark reads, and after it failed: its own words tell neither loss from delay nor one partition from
     another.
     """
-    held = read_log(source.settings, source.topic, source.isolation).partitions
+    held = _read_log(source)
     for range_ in (chunk.range for chunk in chunks):
-        if range_.partition not in held:
-            raise _short(source, range_, "is not there")
-        log = held[range_.partition]
-        if log.start > range_.from_offset:
-            lost = Range(range_.partition, range_.from_offset, min(log.start, range_.until_offset))
-            raise lost_error(source.topic, lost, log.start)
-        if log.end < range_.until_offset:
-            raise _short(source, range_, f"ends at offset {log.end}")
+        _refuse_lost(source, range_, range_.from_offset, held)
+
+
+def confirm_holes(source: Source, chunks: Sequence[Chunk], first_holes: Mapping[int, int | None]) -> None:
+    """Refuse holes of tasks that may have been records: the log start has passed them, or the log ends before them.
+
+    Asked by the driver when all records have been read. Of a chunk that another try has written the first hole is not
+    known: it may be its first offset.
+    """
+    held = _read_log(source) if first_holes else {}
+    for chunk in chunks:
+        if chunk.task in first_holes:
+            first = first_holes[chunk.task]
+            _refuse_lost(source, chunk.range, chunk.range.from_offset if first is None else first, held)
+
+
+def _read_log(source: Source) -> Mapping[int, PartitionLog]:
+    from penstock.kafka import read_log  # late: executors import this module, and may lack the client
+
+    return read_log(source.settings, source.topic, source.isolation).partitions
+
+
+def _refuse_lost(source: Source, range_: Range, since: int, held: Mapping[int, PartitionLog]) -> None:
+    """Refuse a range of which the log does not hold all offsets since one of them."""
+    if range_.partition not in held:
+        raise _short(source, range_, "is not there")
+    log = held[range_.partition]
+    if log.start > since:
+        lost = Range(range_.partition, since, min(log.start, range_.until_offset))
+        raise lost_error(source.topic, lost, log.start)
+    if log.end < range_.until_offset:
+        raise _short(source, range_, f"ends at offset {log.end}")
 
 
 def _short(source: Source, range_: Range, what: str) -> ReadError:
@@ -142,19 +173,13 @@ def _short(source: Source, range_: Range, what: str) -> ReadError:
     )
 
 
-def read_parts(source: Source, chunks: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-    """Spark's Arrow batches as batches of records. A range that ends in holes is proven by the log's end."""
-    positions = {chunk.task: chunk.range.from_offset for chunk in chunks}
+def read_parts(chunks: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> Iterator[Part]:
+    """Spark's Arrow batches as batches of records. That the log reaches a range's end is for the driver to ask."""
     for part in parts:
         for task, piece in _split(chunks, part):
-            batch = make_batch(piece)
-            positions[task] = int(batch.offsets[-1]) + 1
-            yield task, batch
-    short = {chunk.range.partition for chunk in chunks if positions[chunk.task] < chunk.range.until_offset}
-    ends = native.find_watermarks(source, short) if short else {}
+            yield task, make_batch(piece)
     for chunk in chunks:
-        until, position = chunk.range.until_offset, positions[chunk.task]
-        yield chunk.task, End(position if position >= until else min(until, ends[chunk.range.partition][1]))
+        yield chunk.task, End(chunk.range.until_offset)
 
 
 def _split(chunks: Sequence[Chunk], part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
