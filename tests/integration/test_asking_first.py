@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from declaring import declare
@@ -23,6 +24,7 @@ from penstock.ranges import Range
 from penstock.settings import Settings
 from penstock.staging import run_stage
 from penstock.status import read_status
+from privileges import superuser
 from producing import Account, order
 from proxy import LIST_OFFSETS
 from staging_loads import begin
@@ -121,7 +123,7 @@ def test_a_loss_is_found_and_accepted_without_a_transaction_that_waits_for_kafka
 
 def test_another_topic_is_adopted_without_a_transaction_that_waits_for_kafka(site: Site) -> None:
     site.plan("first", through=False)
-    with connect(site.db) as connection:
+    with psycopg.connect(superuser(site.db)) as connection:
         connection.execute("update penstock.generation set topic_id = 'another'")
     with pytest.raises(IdentityError, match="not the topic that was loaded so far"):
         site.step(site.plan)
