@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -10,12 +12,21 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from declaring import declare
 from penstock import session
 from penstock.ledger import connect
+from penstock.proof.rows import hash_row
 from privileges import superuser
+from producing import Account
+from whole_loads import Loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from fix_kafka import MakeTopic
+    from penstock.stack.broker import Broker
 
     AsRole = Callable[[str, str], str]
 
@@ -113,3 +124,82 @@ def test_setting_of_the_environment_is_not_kept(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert read_settings(db) == usual
+
+
+COLUMNS = {
+    "city": {"type": "text"},
+    "short": {"type": "varchar(9)", "path": "$.city"},
+    "day": {"type": "date"},
+    "at": {"type": "timestamptz"},
+    "plain": {"type": "timestamp", "path": "$.local"},
+    "exact": {"type": "double precision"},
+    "single": {"type": "real"},
+    "price": {"type": "numeric(12,2)"},
+    "raw": {"type": "bytea"},
+    "doc": {"type": "jsonb"},
+    "doc_text": {"type": "json", "path": "$.doc"},
+}
+RECORD = (
+    '{"city": "Zürich", "day": "2026-03-02", "at": "2026-03-02T10:00:00+01:00", "local": "2026-03-02T10:00:00",'
+    ' "exact": 0.1, "single": 0.1, "price": 1234.56, "raw": "w7w=", "doc": {"a": ["ü\\\\", null, "1\'2"]}}'
+)
+DOC = {"a": ["ü\\", None, "1'2"]}
+ROW = (
+    "Zürich", "Zürich", date(2026, 3, 2), datetime(2026, 3, 2, 9, tzinfo=UTC), datetime(2026, 3, 2, 10),  # noqa: DTZ001
+    0.1, 0.1, Decimal("1234.56"), "ü".encode(), DOC, DOC,
+)  # fmt: skip
+
+
+@pytest.fixture
+def load_as(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Callable[[str], None]:
+    """Loads and verifies records by the given URI; an ordinary session then looks at what has become of them."""
+
+    def load(uri: str) -> None:
+        account = Account(kafka.bootstrap, make_topic(1))
+        account.send([RECORD.encode(), b"no JSON", RECORD.encode()], key="ü".encode())
+        loader = Loader(uri, kafka.bootstrap, spark, declare(account.topic, columns=COLUMNS, key="text"))
+        loader.load()
+        assert loader.verify().faults == ()
+        with pytest.MonkeyPatch.context() as ordinary:
+            for name in ENVIRONMENT:
+                ordinary.delenv(name, raising=False)
+            look(loader)
+
+    def look(loader: Loader) -> None:
+        with psycopg.connect(superuser(db)) as connection:
+            names = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
+            rows = connection.execute(sql.SQL("select {} from analytics.orders").format(names)).fetchall()
+            keys = connection.execute("select _key, count(*) from analytics.orders group by 1").fetchall()
+            quarantined = connection.execute("select key, value, reason from penstock.quarantine").fetchall()
+            hashes = connection.execute(
+                sql.SQL("select sum({}) = (select sum(row_hash) from penstock.coverage) from analytics.orders").format(
+                    hash_row(loader.pipeline)
+                )
+            ).fetchall()
+        assert rows == [ROW, ROW]
+        assert keys == [("ü", 2)]
+        assert quarantined == [("ü".encode(), b"no JSON", "bad_json")]
+        assert hashes == [(True,)]
+
+    return load
+
+
+@pytest.mark.parametrize(("name", "value"), [*FOREIGN.items(), ("search_path", "shadow, pg_catalog")])
+def test_whole_load_by_a_role_with_foreign_settings_stores_what_was_sent(
+    name: str, value: str, db: str, as_role: AsRole, load_as: Callable[[str], None]
+) -> None:
+    with psycopg.connect(db) as connection:
+        connection.execute("create schema shadow")
+        connection.execute(
+            "create function shadow.hashtextextended(text, bigint) returns bigint language sql as 'select 42::bigint'"
+        )
+    load_as(as_role(name, value))
+
+
+def test_whole_load_in_a_foreign_environment_stores_what_was_sent(
+    db: str, spark: SparkSession, load_as: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)  # of the tasks
+    load_as(db)
