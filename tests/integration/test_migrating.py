@@ -72,6 +72,7 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_go_on(old: str, bound
     kafka = bound(old)
     with open_ledger(old) as connection:
         assert [alert.kind for alert in find_untold(connection, "orders")] == ["hold_ended"]
+    with open_ledger(old) as connection:
         [status] = read_status(connection, kafka, [PIPELINE])
     assert status.load == 6
     assert [(partition.partition, partition.position) for partition in status.partitions] == [(0, 60), (1, 15)]
