@@ -45,12 +45,12 @@ class AirflowSite:
         """Start a run by hand."""
         return str(self.post(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
 
-    def run(self, dag: str, seconds: float = 120, **conf: Any) -> tuple[str, str]:
+    def run(self, dag: str, seconds: float = 500, **conf: Any) -> tuple[str, str]:
         """Start a run by hand and follow it to its end; its id and its state come back."""
         run = self.trigger(dag, **conf)
         return run, self.await_end(dag, run, seconds)
 
-    def await_end(self, dag: str, run: str, seconds: float = 120) -> str:
+    def await_end(self, dag: str, run: str, seconds: float = 500) -> str:
         """Wait until a run has ended."""
         return str(self.wait(lambda: self._ended(dag, run), seconds, f"run {run} of {dag} has ended"))
 

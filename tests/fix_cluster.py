@@ -45,7 +45,7 @@ class Cluster:
         named = {name.replace("_", "."): value for name, value in config.items()}
         wanted = NewTopic(topic, len(replicas), replica_assignment=[list(nodes) for nodes in replicas], config=named)
         admin = self._admin()  # must live until it has answered
-        admin.create_topics([wanted])[topic].result(timeout=30)
+        admin.create_topics([wanted])[topic].result(timeout=120)
         for partition, nodes in enumerate(replicas):
             self.await_in_sync(topic, nodes, partition)
         return topic
@@ -81,7 +81,7 @@ class Cluster:
 
     def _look(self, topic: str, partition: int) -> Any:
         # A client of its own each time: one that has seen a leader keeps what it has seen for a while.
-        found = self._admin().list_topics(topic, timeout=10).topics[topic]
+        found = self._admin().list_topics(topic, timeout=60).topics[topic]
         return found.partitions[partition]
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:

@@ -72,14 +72,14 @@ def create_topic(bootstrap: str, topic: str, partitions: int, config: dict[str, 
     """Create a topic and wait until it can be written and read."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
-    admin.create_topics([wanted])[topic].result(timeout=30)
+    admin.create_topics([wanted])[topic].result(timeout=120)
     await_partitions(admin, topic, partitions)
 
 
 def add_partitions(bootstrap: str, topic: str, partitions: int) -> None:
     """Give a topic so many partitions, and wait until they can be written and read."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(120)
     await_partitions(admin, topic, partitions)
 
 
@@ -87,7 +87,7 @@ def await_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
     """Wait until every partition of a topic has a leader."""
 
     def led() -> bool:
-        known = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        known = admin.list_topics(topic, timeout=60).topics[topic].partitions
         return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
 
-    await_condition(led, 30, f"topic {topic} has {partitions} partitions with a leader")
+    await_condition(led, 120, f"topic {topic} has {partitions} partitions with a leader")

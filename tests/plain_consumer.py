@@ -27,7 +27,7 @@ def open_consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
     )
 
 
-def read_to_end(consumer: Consumer, seconds: float = 60) -> list[Message]:
+def read_to_end(consumer: Consumer, seconds: float = 200) -> list[Message]:
     """Poll until every partition that the consumer has been given is at its end; errors are raised."""
     records: list[Message] = []
     ended: set[int] = set()

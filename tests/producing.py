@@ -65,14 +65,14 @@ class Account:
         producer = self.begin(name)
         self._produce(producer, values, "committed" if commit else "aborted", partition, None)
         if commit:
-            producer.commit_transaction(30)
+            producer.commit_transaction(120)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(120)
 
     def begin(self, name: str) -> Producer:
         """Open a transaction that the test ends itself."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"{self.topic}-{name}"})
-        producer.init_transactions(30)
+        producer.init_transactions(120)
         producer.begin_transaction()
         return producer
 
@@ -91,7 +91,7 @@ class Account:
         """Let the log of a partition start at an offset, as retention does."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         (deleted,) = admin.delete_records([TopicPartition(self.topic, partition, offset)]).values()
-        deleted.result(30)
+        deleted.result(120)
 
     def visible(self) -> set[tuple[int, int]]:
         """The partition and offset of every record that a reader of committed records must see."""
@@ -122,7 +122,7 @@ class Account:
                     break
                 except BufferError:
                     producer.poll(0.5)
-        left = producer.flush(60)
+        left = producer.flush(240)
         assert left == 0, f"{left} records of {self.topic} were not acknowledged in time"
         assert not failed, failed[0].str()
 

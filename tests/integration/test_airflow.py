@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fix_kafka import MakeTopic
     from penstock.stack.broker import Broker
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 COLUMNS = {"id": {"type": "bigint", "required": True}, "amount": {"type": "numeric(12,2)"}}
 POSITIVE = {"expect": "expect_column_values_to_be_between", "column": "amount", "min_value": 0}
 
@@ -108,10 +108,10 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     produce(kafka, topic, list(range(200)))
     declare(airflow, "hourly", topic, schedule=f"{datetime.now(UTC).minute} * * * *", alerts="alerts")
 
-    [run] = airflow.wait(lambda: airflow.get("dags/hourly/dagRuns")["dag_runs"], 60, "the scheduler starts a run")
+    [run] = airflow.wait(lambda: airflow.get("dags/hourly/dagRuns")["dag_runs"], 300, "the scheduler starts a run")
     assert run["run_type"] == "scheduled"
     run_id = run["dag_run_id"]
-    driver = airflow.wait(lambda: find_driver(airflow), 90, "the driver runs")
+    driver = airflow.wait(lambda: find_driver(airflow), 300, "the driver runs")
     command_lines = read_command_lines(airflow)
     assert any("spark_jobs/stage.py" in line for line in command_lines), driver
     assert airflow.await_end("hourly", run_id) == "success"
@@ -189,7 +189,7 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
 
     # A changed declaration ends the hold: the next run plans anew, here only to be held again.
     declare(airflow, "checked", topic, checks=[POSITIVE | {"min_value": -1}], alerts="alerts")
-    airflow.wait(lambda: "min_value = -1" in airflow.get("dags/checked/details")["doc_md"], 60, "Airflow has read it")
+    airflow.wait(lambda: "min_value = -1" in airflow.get("dags/checked/details")["doc_md"], 300, "Airflow has read it")
     assert airflow.run("checked")[1] == "failed"
     [(again,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'checked' and state = 'held'")
     superseded = f"select state, superseded_by from penstock.loads where load_id = {load}"
@@ -295,7 +295,7 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
         connection.execute(f"insert into {leaf} select * from {leaf} where id = 3".encode())
     declare(airflow, "merged", "topic", columns=declaring.COLUMNS, alerts="alerts", retries=0)
     task = "dags/penstock_maintenance/tasks/merged"
-    airflow.wait(lambda: airflow.api.get(task).is_success, 90, "the DAG of the maintenance has the task")
+    airflow.wait(lambda: airflow.api.get(task).is_success, 300, "the DAG of the maintenance has the task")
 
     airflow.run("penstock_maintenance")
 
@@ -339,14 +339,14 @@ def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_lo
     # Nothing can be written down as staged, so that each driver is caught in the middle of its work.
     with locked(airflow.loads, "lock table penstock.stage_task in share mode"):
         run = airflow.trigger("killed")
-        airflow.wait(lambda: find_driver(airflow), 90, "the first driver runs")
+        airflow.wait(lambda: find_driver(airflow), 300, "the first driver runs")
         airflow.fail("killed", run, "stage")  # as a person does who stops it
-        airflow.wait(lambda: not find_driver(airflow), 60, "the driver has ended with its task")
+        airflow.wait(lambda: not find_driver(airflow), 300, "the driver has ended with its task")
         assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
 
         airflow.clear("killed", run, "stage")
-        airflow.wait(lambda: find_driver(airflow), 90, "the second driver runs").kill()
-        airflow.wait(lambda: not find_driver(airflow), 60, "the killed driver is gone")
+        airflow.wait(lambda: find_driver(airflow), 300, "the second driver runs").kill()
+        airflow.wait(lambda: not find_driver(airflow), 300, "the killed driver is gone")
 
     assert airflow.await_end("killed", run, 240) == "success"
     assert airflow.tries("killed", run) == {"plan": 1, "stage": 3, "validate": 1, "publish": 1}
@@ -382,7 +382,7 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
     [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'filled'")
     roll_back(airflow.loads, load, "ann", "a mistake")
     form = "dags/penstock_backfill/details"
-    airflow.wait(lambda: "filled" in airflow.get(form)["params"]["pipeline"]["schema"]["enum"], 60, "the form has it")
+    airflow.wait(lambda: "filled" in airflow.get(form)["params"]["pipeline"]["schema"]["enum"], 300, "the form has it")
 
     dry, state = airflow.run("penstock_backfill", pipeline="filled", dry_run=True, records_per_load=150)
     assert state == "success"
@@ -413,7 +413,7 @@ def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_unt
     declare(airflow, "good", make_topic(1))
     path = airflow.pipelines / "broken.yaml"
     path.write_text("name: broken\ntopic: clicks\nvalue: avro\ncolumns: {id: {type: bigint}}\ntarget: airflow.clicks\n")
-    [(name, told)] = airflow.wait(lambda: list(airflow.import_errors().items()), 60, "the import error shows")
+    [(name, told)] = airflow.wait(lambda: list(airflow.import_errors().items()), 300, "the import error shows")
     assert name == "penstock_broken_declarations.py"
     assert f"{path}:3: value" in told
     assert airflow.run("good")[1] == "success"
@@ -422,7 +422,7 @@ def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_unt
     assert (good["is_stale"], good["has_import_errors"]) == (False, False)
 
     declare(airflow, "broken", make_topic(1))
-    airflow.wait(lambda: not airflow.import_errors(), 60, "the import error is gone")
+    airflow.wait(lambda: not airflow.import_errors(), 300, "the import error is gone")
 
 
 def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_others(
@@ -434,7 +434,7 @@ def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_ot
     path.write_text(json.dumps({"name": "never", "schedule": "0 0 30 2 *"} | never))
     declare(airflow, "long_topic", "t" * 249)
 
-    [told] = airflow.wait(lambda: list(airflow.import_errors().values()), 60, "the import error shows")
+    [told] = airflow.wait(lambda: list(airflow.import_errors().values()), 300, "the import error shows")
     assert "'0 0 30 2 *' never comes" in told
     assert "long_topic" not in told
     [tag] = [each["name"] for each in airflow.get("dags/long_topic")["tags"] if each["name"].startswith("ttt")]
@@ -445,7 +445,7 @@ def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_ot
         assert (found["is_stale"], found["has_import_errors"]) == (False, False)
 
     path.unlink()
-    airflow.wait(lambda: not airflow.import_errors(), 60, "the import error is gone")
+    airflow.wait(lambda: not airflow.import_errors(), 300, "the import error is gone")
 
 
 def read_command_lines(airflow: AirflowSite) -> list[str]:

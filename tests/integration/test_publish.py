@@ -77,8 +77,8 @@ def test_a_replay_waits_for_a_query_that_is_planned_and_has_not_yet_begun_to_rea
         published = threads.submit(publish_load, db, kafka, replay)
         await_true(lambda: published.done() or _waits_for_a_table(db), "the replay waits, or is done")
         gate.execute("select pg_advisory_unlock(1)")
-        assert read.result(timeout=60) == (100, 1)
-        assert published.result(timeout=60).by_this_call
+        assert read.result(timeout=240) == (100, 1)
+        assert published.result(timeout=240).by_this_call
     assert rows(db, "select count(*), count(distinct _load_id) from analytics.orders") == [(100, 2)]
 
 

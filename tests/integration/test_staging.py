@@ -242,7 +242,6 @@ def test_a_task_fenced_in_the_middle_of_its_copy_writes_nothing(monkeypatch: pyt
     assert begun.staged() == []
 
 
-@pytest.mark.timeout(60)
 def test_a_losing_try_that_stands_still_in_its_copy_does_not_keep_the_load_from_being_finished(
     spark: SparkSession, begun: Begun, account: Account
 ) -> None:

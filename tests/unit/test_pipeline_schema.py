@@ -110,20 +110,17 @@ def test_the_expectations_are_those_of_the_installed_great_expectations() -> Non
 
 
 IMPORTS = """
-import sys, time
-begun = time.perf_counter()
+import sys
 import penstock.pipeline
 from pathlib import Path
 penstock.pipeline.read_pipelines(Path(sys.argv[1]))
-print(time.perf_counter() - begun)
 print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 
 
-def test_reading_the_declarations_imports_nothing_heavy_and_is_quick() -> None:
+def test_reading_the_declarations_imports_nothing_heavy() -> None:
     printed = subprocess.run(
         [sys.executable, "-c", IMPORTS, str(FOLDER)], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    ).stdout.split()
     heavy = {"pyspark", "great_expectations", "pandas", "pyarrow", "confluent_kafka", "airflow", "numpy", "psycopg"}
-    assert heavy.isdisjoint(printed[1].split())
-    assert float(printed[0]) < 5  # about 0.3 s on a quiet machine
+    assert heavy.isdisjoint(printed)
