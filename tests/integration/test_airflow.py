@@ -389,7 +389,7 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
     told = airflow.log("penstock_backfill", dry, "plan")
     assert any("would load partition 0 offsets [0, 200)" in line for line in told)
     assert any("filled: 2 loads, at most 200 records" in line for line in told)
-    assert query(airflow, "select count(*) from penstock.backfills") == [(0,)]
+    assert query(airflow, "select count(*) from penstock.backfills where pipeline = 'filled'") == [(0,)]
 
     refused, state = airflow.run("penstock_backfill", pipeline="filled", what="offsets", offsets=["0:0-999", "7:0-1"])
     assert state == "failed"
@@ -400,9 +400,9 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
     run, state = airflow.run("penstock_backfill", 240, pipeline="filled", records_per_load=150)
     assert state == "success", airflow.tasks("penstock_backfill", run)
     assert query(airflow, "select count(*), count(distinct id) from airflow.filled") == [(200, 200)]
-    assert query(airflow, "select loads, loads_done, offsets_done, actor from penstock.backfills") == [
-        (2, 2, 200, "admin")
-    ]
+    assert query(
+        airflow, "select loads, loads_done, offsets_done, actor from penstock.backfills where pipeline = 'filled'"
+    ) == [(2, 2, 200, "admin")]
     events = airflow.get("assets/events", source_dag_id="penstock_backfill")["asset_events"]
     assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
 
