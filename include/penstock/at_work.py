@@ -1,4 +1,4 @@
-"""Who works on a load: a lock that a session of the database holds, and that ends with the process, however it ends.
+"""A lock says that a process works on a load: a session of the database holds it, and it ends with the process.
 
 The lock keeps nobody away: several processes may work on one load, and the attempt decides which of them counts.
 `status` reads from it whether anybody is at work at all.

@@ -33,7 +33,7 @@ PAUSES = (0.1, 0.3, 0.6, 1.0, 2.0, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the ledger says of a pipeline: the topic that it loads, and each position with its leader's epoch."""
+    """The ledger's side of a pipeline: the topic that it loads, and each position with its leader's epoch."""
 
     generation_id: int | None
     identity: Identity | None
@@ -47,7 +47,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What Kafka said of a standing. Of another topic than the standing's only the log is asked for."""
+    """Kafka's answers about a standing. Of another topic than the standing's only the log is asked for."""
 
     standing: Standing
     log: TopicLog

@@ -124,7 +124,7 @@ class Flow:
             pipeline=self.assignment.pipeline,
             load=self.assignment.load_id,
             ranges=[Range(record.partition, record.offset, record.offset + 1)],
-            next_step="mend the declaration or the limit, or let the records go to the quarantine.",
+            next_step="fix the declaration or the limit, or let the records go to the quarantine.",
         )
 
 

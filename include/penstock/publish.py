@@ -65,7 +65,7 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
 
 
 def _describe(found: Load) -> Published:
-    """What a publish came to, by the state that it found the load in."""
+    """The outcome of a publish, by the state that it found the load in."""
     if found.state == "validated":
         return Published(found, _tell(found), by_this_call=True)
     return _found(found)

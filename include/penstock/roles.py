@@ -33,7 +33,7 @@ DATABASE = (
     (CHECKER, "connect"),
     (READER, "connect"),
 )
-# What the statements in sql/ write, and nothing else: a test compares. Every table and view may be read by the loader.
+# The tables that the statements in sql/ write, and no others: a test compares. The loader may read all of them.
 WRITES = {
     "aside": ("insert", "delete"),
     "backfill": ("insert",),

@@ -68,7 +68,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the ledger says of a pipeline whose gaps or rows are asked for."""
+    """The ledger's side of a backfill: the pipeline whose gaps or rows are asked for."""
 
     generation_id: int
     identity: Identity
@@ -81,7 +81,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What Kafka said of a standing; `starts` and `ends` are offsets of the times that were asked for."""
+    """Kafka's answers about a standing; `starts` and `ends` are offsets of the times that were asked for."""
 
     standing: Standing
     log: TopicLog
@@ -90,7 +90,7 @@ class Answers:
 
     @property
     def known(self) -> Known:
-        """What the log and the ledger say together."""
+        """The log and the ledger together."""
         at = self.standing
         return Known(self.log.partitions, at.positions, at.covered, at.planned, at.gaps, at.origins)
 

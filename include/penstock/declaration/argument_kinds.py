@@ -1,4 +1,4 @@
-"""What each argument of a check may be by itself.
+"""The kind of each argument of a check.
 
 The kinds say in Penstock's words what the models of Great Expectations say, which take too long to import while Airflow
 parses the DAGs. A test gives generated arguments to both.
@@ -112,7 +112,7 @@ def _is_query(value: object) -> bool:
 
 
 class Kind(NamedTuple):
-    """What an argument may be, and how that is said."""
+    """The values that an argument may have, and the words for them."""
 
     fits: Callable[[Any], bool]
     allowed: str

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from penstock.declaration.words import clip
 
-# What Airflow makes of its presets. The two others have no times of their own.
+# Airflow's presets as cron fields. The two others have no times of their own.
 _CRON = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",

@@ -44,7 +44,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the database knows: which topic was loaded so far, the positions, how many leaves the target has, and the
+    """The database's side: which topic was loaded so far, the positions, how many leaves the target has, and the
     role that asks.
 
     Empty before the first plan.

@@ -59,7 +59,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Found:
-    """What a chunk holds, or a part of it."""
+    """The records and rows of a chunk, or of a part of it, in sums."""
 
     log: LogFingerprint = field(default_factory=LogFingerprint)
     rows: RowSum = field(default_factory=RowSum)
@@ -118,7 +118,7 @@ def reread_natively(settings: Settings, verification_id: int) -> None:
 
 
 def read_asked(settings: Settings, verification_id: int, loaded_by: str) -> list[Asked]:
-    """What a verification asks for, of what one of the readers has loaded."""
+    """The chunks that a verification asks for, of those that one of the readers has loaded."""
     with open_ledger(settings.db) as connection:
         rows = run(connection, "find_asked", verification_id=verification_id).fetchall()
         recipes: dict[int, Recipe] = {}
@@ -137,7 +137,7 @@ def _make_asked(row: Mapping[str, Any], recipes: Mapping[int, Recipe]) -> Asked:
 
 
 def group_by_source(settings: Settings, asked: Sequence[Asked]) -> Iterator[tuple[Source, list[Asked]]]:
-    """What is asked for, by what it is read from."""
+    """The chunks by the source that they are read from."""
     for isolation in sorted({each.chunk.isolation for each in asked}):
         part = [each for each in asked if each.chunk.isolation == isolation]
         yield Source(settings.kafka, part[0].topic, isolation), part

@@ -196,7 +196,7 @@ def find_crash(exception_info: dict[str, Any] | None) -> str | None:
 
 
 def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
-    next_step = "if the database was away, try the validate step again; else mend the check in the declaration."
+    next_step = "if the database was away, try the validate step again; else fix the check in the declaration."
     if "permission denied" in message:
         next_step = (
             "name the tables that the check reads, besides the load's rows, under `checks_read` in the declaration."

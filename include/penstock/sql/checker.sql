@@ -7,7 +7,7 @@ select exists (select from pg_roles where rolname = %(role)s) as found
 select exists (select from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid, 'member')) as may
 
 -- name: read_strength
--- What a role, or without its name the role of this session, may do and must not: the first of each kind.
+-- The rights that a role (without its name: the role of this session) has and must not have: the first of each kind.
 select r.rolname as name, r.rolsuper as is_superuser,
        coalesce((select pg_has_role(r.oid, c.oid, 'usage') from pg_roles c where c.rolname = 'penstock_checker'), false)
            as is_checker,

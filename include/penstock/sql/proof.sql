@@ -178,7 +178,7 @@ where verification_id = %(verification_id)s and load_id = %(load_id)s and task =
 select load_id, task, records, log_hash, rows, row_hash from penstock.reread where verification_id = %(verification_id)s
 
 -- name: sum_covered
--- What the target holds of the chunks whose rows are compared; of loads that are hashed alike.
+-- The target's rows of the chunks whose rows are compared; of loads that are hashed alike.
 select r.load_id, r.task, sum(held.rows)::bigint as rows, sum(held.row_hash) as row_hash
 from penstock.reread r
 join penstock.stage_task s using (load_id, attempt, task)

@@ -49,7 +49,7 @@ from (select format('%%I.%%I', n.nspname, c.relname) as name,
           and exists (select from published where load_id >= b.bounds[1]::bigint and load_id < b.bounds[2]::bigint)) found
 
 -- name: find_obstacles
--- What somebody has added to the target, and what would stop a publish or keep rows from being replaced; each with the
+-- Additions to the target that would stop a publish or keep rows from being replaced; each with the
 -- statement that takes it off.
 select format('the CHECK constraint %%I', k.conname) as told,
        format('alter table %%s drop constraint %%I;', k.conrelid::regclass, k.conname) as remedy

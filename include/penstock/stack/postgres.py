@@ -138,7 +138,7 @@ class Postgres:
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
             if conn.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone() is None:
                 conn.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
-            # What the server logs of a statement that fails holds no password in clear.
+            # The server logs a statement that fails: the password in it is a hash.
             secret = conn.pgconn.encrypt_password(path.read_bytes(), role.encode(), b"scram-sha-256").decode()
             conn.execute(sql.SQL("alter role {} login password {}").format(sql.Identifier(role), sql.Literal(secret)))
 
