@@ -99,6 +99,9 @@ def test_the_reader_sees_the_views_and_no_payload(admin_db: str, db: str) -> Non
         connection.execute("select * from penstock.loads")
 
 
+pytestmark = pytest.mark.services
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Any:
     """A server of the test's own: roles belong to a whole server."""
