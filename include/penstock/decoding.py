@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.pipeline import Pipeline
     from penstock.reading.contract import Headers, Numbers
+    from penstock.shapes import Layer
     from penstock.unfit import Reason
 
 # PostgreSQL takes a field of up to 1 GB, and jsonb may need six times its text.
@@ -79,6 +80,14 @@ class Decoded:
     batch: Batch
 
 
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A column of floats, and the layer that reads the text of its numbers."""
+
+    field: Field
+    layer: Layer
+
+
 def arrow_type(type_: ColumnType, unit: str | None = None) -> pa.DataType:
     """The Arrow type that PostgreSQL's binary COPY takes for a column."""
     return make_conversion(type_, unit).arrow
@@ -107,7 +116,11 @@ class Decoder:
         if layout.key is not None:
             types["_key"] = parse_type("text" if layout.key == "text" else "bytea")
         self.index_rooms = make_index_rooms(layout.indexes, types)
-        self.floats = [place for place, field in enumerate(layout.fields) if field.type.family in ("real", "double")]
+        self.floats = {
+            place: Float(field, make_layers([field], [msgspec.Raw])[0])
+            for place, field in enumerate(layout.fields)
+            if field.type.family in ("real", "double")
+        }
 
     def _choose_readers(self) -> list[Callable[[Any], Any]]:
         """What a value goes through before it is taken apart; each of them refuses null with a TypeError."""
@@ -169,8 +182,8 @@ class Decoder:
     def _build(self, batch: Batch, read: list[list[Any]], unfit: dict[int, Unfit]) -> list[pa.Array]:
         count = len(batch.offsets)
         columns = self._build_declared(read, unfit)
-        for column in self.floats:
-            _find_vanished(self.layout.fields[column], columns[column], batch.values, unfit)
+        for column, float_ in self.floats.items():
+            _find_vanished(float_, columns[column], batch.values, unfit)
         columns.append(pa.repeat(pa.scalar(self.load_id, pa.int64()), count))
         columns.append(pa.repeat(pa.scalar(batch.partition, pa.int32()), count))
         columns.append(pa.array(batch.offsets))
@@ -211,20 +224,17 @@ class Decoder:
         return array
 
 
-def _find_vanished(field: Field, column: pa.Array, values: Sequence[bytes | None], unfit: dict[int, Unfit]) -> None:
+def _find_vanished(float_: Float, column: pa.Array, values: Sequence[bytes | None], unfit: dict[int, Unfit]) -> None:
     """Find numbers so near to 0 that a float holds them as 0; msgspec gives no sign of it."""
     for index in np.flatnonzero(pc.fill_null(pc.equal(column, 0), fill_value=False)):
         value = values[int(index)] or b""
-        if TINY.search(value) and re.search(rb"[1-9]", re.split(rb"[eE]", _find_raw(value, field.path))[0]):
+        if not TINY.search(value):
+            continue
+        [[text]] = float_.layer.columns([float_.layer.decode(value)]).values()
+        if re.search(rb"[1-9]", re.split(rb"[eE]", bytes(text))[0]):
+            field = float_.field
             reason = Unfit("out_of_range", f"column {field.name}: a number that {field.type.sql} cannot hold")
             unfit.setdefault(int(index), reason)
-
-
-def _find_raw(value: bytes, path: Sequence[str]) -> bytes:
-    """The text of a part of a value; the path is there, for it has been read before."""
-    for step in path:
-        value = bytes(msgspec.json.decode(value, type=dict[str, msgspec.Raw])[step])
-    return value
 
 
 def _read_keys(keys: Sequence[bytes | None], unfit: dict[int, Unfit]) -> list[str | None]:

@@ -94,8 +94,16 @@ def read_kafka(value: str) -> dict[str, str]:
                 f"{KAFKA} looks like a path, and there is no file{named}.",
                 next_step="give bootstrap servers such as localhost:9092, or a properties file that exists.",
             )
+        if "@" in value:
+            raise WrongUseError(
+                f"{KAFKA} holds an @: bootstrap servers have no user and no password.",
+                next_step="give bootstrap servers such as localhost:9092; a login goes into a properties file.",
+            )
         return _require_servers({"bootstrap.servers": value}, KAFKA)
-    return parse_properties(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise WrongUseError(f"{path}: not UTF-8.", next_step="save the file as UTF-8.") from None  # it quotes bytes
 
 
 def _parse_json(value: str) -> dict[str, str]:

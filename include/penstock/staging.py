@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
 # Small chunks share a task, in about eight groups, so that the cores share the work.
 LEAST_GROUP, GROUPS = 10_000, 8
+# Of a timestamp that is no number of microseconds, in the words of Spark's Kafka source.
+OVERFLOW = "that overflows"
 STAGED = ("staged", "validated", "held", "published")
 
 
@@ -141,6 +143,12 @@ def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[
             check_log(assignment.source, chunks)
         except PenstockError as found:
             return found
+        if OVERFLOW in text:
+            return StageError(
+                "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
+                ranges=load.ranges,
+                next_step="declare `reader: native`, which quarantines such a record, and run again.",
+            )
     return StageError(
         f"Spark gave up: {first_words(text)}",
         next_step="look into the driver's log, then try the stage step again.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Literal
+from typing import Literal, Never
 
 import msgspec
 
@@ -35,8 +35,8 @@ class Unfit(Exception):  # noqa: N818 - it is no error of Penstock: the record g
 def describe_mistake(error: Exception, value: bytes = b"") -> Unfit:
     """Why msgspec could not read a value: a stable word, and its own sentence, which shows nothing of the value."""
     text = str(error)
-    if "truncated" in text and b"\\u" in value and _is_json(value):
-        # After half a surrogate pair msgspec expects the other half, and the value may end before that.
+    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError) and _is_json(value):
+        # After half a surrogate pair msgspec expects the other half, and says in various words that it is missing.
         return Unfit("bad_utf8", "half a surrogate pair")
     if isinstance(error, UnicodeDecodeError):
         return Unfit("bad_utf8", "bytes that are no UTF-8")
@@ -49,11 +49,17 @@ def describe_mistake(error: Exception, value: bytes = b"") -> Unfit:
 
 
 def _is_json(value: bytes) -> bool:
+    """Whether a value with an escaped character is JSON by its grammar."""
     try:
-        json.loads(value, parse_int=len)  # Python refuses to read an integer of more than 4,300 digits
+        # Python would refuse to read an integer of more than 4,300 digits, and would read NaN.
+        json.loads(value, parse_int=len, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return False
-    return True
+    return b"\\u" in value
+
+
+def _refuse_constant(_: str) -> Never:
+    raise ValueError
 
 
 _MISTAKES: tuple[tuple[str, Reason], ...] = (

@@ -314,3 +314,18 @@ def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() ->
         (101, "out_of_range"),
     ]
     assert decoded.rows["a"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("c",), b'{"\xff":"e-100","c":0}', 0.0),
+        (("c",), b'{"\xff":1,"c":1e-400}', "out_of_range"),
+        (("a", "c"), b'{"a":{"\xff":1,"c":1e-400}}', "out_of_range"),
+        (("c",), b'{"x":"\\ud800","c":1e-400}', "bad_utf8"),
+    ],
+)
+def test_bytes_beside_a_number_that_vanishes_stop_nothing(path: tuple[str, ...], value: bytes, expected: Any) -> None:
+    decoded = Decoder(Layout((Field("c", parse_type("double precision"), path),)), 7).decode(batch_of([value]))
+    found = decoded.poison[0].reason if decoded.poison else decoded.rows["c"][0].as_py()
+    assert found == expected

@@ -75,7 +75,8 @@ class Column(BaseModel):
     path: PathField = Field(description="Where in the value it is; $ and the column's own name if left out.")
     required: StrictBool = Field(default=False, description="A record without it goes to the quarantine.")
     unit: Literal["s", "ms", "us"] | None = Field(
-        default=None, description="For timestamps written as numbers: seconds, milli- or microseconds since 1970."
+        default=None,
+        description="For timestamps written as numbers: s, ms or us (seconds, milli- or microseconds since 1970).",
     )
 
     @field_validator("path")

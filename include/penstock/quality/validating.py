@@ -13,7 +13,7 @@ from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger import Connection, Load, connect
 from penstock.proof.rows import hash_row
 from penstock.statements import Room, read_statements
-from penstock.target import attempt_table
+from penstock.target import attempt_table, revoke_checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,8 @@ def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
         with connect(db_uri) as connection:
             current = ledger.read_load(connection, load.load_id)
             if (current.state, current.attempt) == (load.state, load.attempt):
+                revoke_checks(connection, attempt_table(load.load_id, load.attempt))
+                connection.commit()
                 raise
             # Somebody else has moved the load on, and its table with it.
             return _find_other_verdict(connection, current, load)
@@ -94,6 +96,8 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     if current.state != "staged" or current.attempt != load.attempt:
         return _find_other_verdict(connection, current, load)
     results = checked.results
+    # The checks of another pipeline run by the same role: they must not read the rows of a load that is held.
+    revoke_checks(connection, attempt_table(load.load_id, load.attempt))
     ledger.record_checks(connection, load, results)
     _keep_fingerprints(connection, load, checked.row_hashes)
     cause = describe_failures(results)
