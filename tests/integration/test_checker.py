@@ -85,6 +85,27 @@ def test_a_check_writes_nothing_and_reads_nothing_that_is_not_named(db: str, che
     assert not WRITTEN.exists()
 
 
+@pytest.mark.parametrize("ending", ["held", "crashed", "validated"])
+def test_rows_that_were_checked_are_closed_to_the_checks_of_other_pipelines(
+    db: str, checker: str | None, ending: str
+) -> None:
+    sql = {
+        "held": "select * from {batch}",
+        "crashed": "select nothing from {batch}",
+        "validated": "select * from {batch} where false",
+    }
+    secret = stage_with_neighbours(db, with_queries(sql[ending], name="secret"))
+    if ending == "crashed":
+        with pytest.raises(ChecksCrashedError):
+            validate_load(db, secret, checker)
+    else:
+        assert validate_load(db, secret, checker).passed == (ending == "validated")
+    spy = stage_rows(db, pipeline=with_queries(f"select * from penstock_stage.load_{secret}_1", name="spy"))
+
+    with pytest.raises(ChecksCrashedError, match="permission denied for table"):
+        validate_load(db, spy, checker)
+
+
 def test_a_check_that_leaves_its_role_is_back_in_it_for_the_next(db: str, checker: str | None) -> None:
     leaving = "select * from {batch} where set_config('role', 'none', false) is null"
     longer = "select * from {batch} where set_config('statement_timeout', '0', false) is null"
