@@ -6,6 +6,7 @@ one UPDATE that names the state it leaves, and its row count is checked.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _room = Room("ledger")
 run, run_for_row = _room.run, _room.run_for_row
 
+MISTAKE, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"), '"'
 Connection = psycopg.Connection[Any]
 Kind = Literal["live", "backfill", "replay"]
 # A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
@@ -107,8 +109,14 @@ def connect(uri: str) -> Connection:
         connection.commit()
         return connection
     except psycopg.OperationalError as error:
+        told = str(error).splitlines()[0]
+        if MISTAKE.search(told):  # libpq says so before it connects, and quotes what stands there
+            raise WrongUseError(
+                f"PENSTOCK_DB has an option that libpq does not take: {told.partition(QUOTE)[0].rstrip(': ')}.",
+                next_step="fix the option in the URI (in Airflow: in the extra of the connection penstock_db).",
+            ) from None
         raise PenstockError(
-            f"the database of the ledger cannot be reached: {str(error).splitlines()[0]}",
+            f"the database of the ledger cannot be reached: {told}",
             next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
         ) from None  # libpq may quote the URI, which holds the password
 

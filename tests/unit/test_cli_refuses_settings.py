@@ -17,6 +17,10 @@ RIGHT = {"PENSTOCK_DB": f"postgresql://u:{CANARY}@127.0.0.1:1/d", "PENSTOCK_KAFK
         {"PENSTOCK_DB": f"postgresql://u:%PW{CANARY}@h/d"},
         {"PENSTOCK_DB": f"postgresql+psycopg://u:{CANARY}@h/d"},
         {"PENSTOCK_KAFKA": f'{{"sasl.password": "{CANARY}", '},
+        {"PENSTOCK_DB": f"postgresql://u@127.0.0.1:1/d?sslmode={CANARY}"},
+        {"PENSTOCK_DB": f"postgresql://u@127.0.0.1:1/d?channel_binding={CANARY}"},
+        {"PENSTOCK_DB": f"postgresql://u@127.0.0.1:1/d?service={CANARY}"},
+        {"PENSTOCK_KAFKA": f"user:{CANARY}@127.0.0.1:1"},
         {"PENSTOCK_KAFKA": f'{{"sasl.password": "{CANARY}"}}'},
     ],
 )
