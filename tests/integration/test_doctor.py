@@ -29,6 +29,7 @@ from declaring import declare, write_declaration
 from fix_kafka import MakeTopic, await_partitions, create_topic
 from loading_process import await_true
 from penstock.cli.main import app
+from penstock.kafka import read_log
 from penstock.planning import plan_load
 from penstock.stack import ports
 from penstock.stack.broker import Broker, make_cluster
@@ -263,6 +264,11 @@ def test_a_range_without_a_visible_record_is_unknown_and_not_ok(
     account = Account(kafka.bootstrap, make_topic(retention_ms=str(100 * HOUR_MS)))
     write_declaration(doctor.folder, account.topic)
     account.transact([order(1)], commit=False)
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    # The abort is answered before its marker is in the log.
+    await_true(
+        lambda: read_log(settings, account.topic, "read_committed").partitions[0].end == 2, "the marker is there"
+    )
 
     (measured,) = doctor.examine()["headroom"]
 
