@@ -39,11 +39,17 @@ class AirflowSite:
     def write_pipeline(self, name: str, **declared: Any) -> None:
         """Declare a pipeline, and wait until Airflow has its DAG."""
         (self.pipelines / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, **declared}, sort_keys=False))
-        self.wait(lambda: self.api.get(f"dags/{name}").is_success, 90, f"the DAG {name} is there")
+        self.wait(lambda: self.api.get(f"dags/{name}").is_success, 300, f"the DAG {name} is there")
 
     def trigger(self, dag: str, **conf: Any) -> str:
-        """Start a run by hand."""
+        """Start a run by hand, once the form of its DAG knows the pipeline."""
+        self.await_form(dag, conf)
         return str(self.post(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
+
+    def await_form(self, dag: str, conf: dict[str, Any]) -> None:
+        """Wait until the form of a DAG knows the pipeline: Airflow reads the file of the DAG again after a while."""
+        if "pipeline" in conf:
+            self.wait(lambda: conf["pipeline"] in self._offered(dag), 300, f"the form of {dag} has the pipeline")
 
     def run(self, dag: str, seconds: float = 500, **conf: Any) -> tuple[str, str]:
         """Start a run by hand and follow it to its end; its id and its state come back."""
@@ -56,7 +62,7 @@ class AirflowSite:
 
     def await_tries(self, dag: str, run: str, tries: dict[str, int]) -> str:
         """Wait until a run that was cleared has run its tasks once more, and has ended."""
-        self.wait(lambda: tries.items() <= self.tries(dag, run).items(), 60, f"{dag} has tried {tries}")
+        self.wait(lambda: tries.items() <= self.tries(dag, run).items(), 300, f"{dag} has tried {tries}")
         return self.await_end(dag, run)
 
     def tasks(self, dag: str, run: str) -> dict[str, str | None]:
@@ -107,6 +113,9 @@ class AirflowSite:
             assert time.monotonic() < end, f"waited {seconds} s in vain until {what}"
             time.sleep(0.3)
         return found
+
+    def _offered(self, dag: str) -> list[str]:
+        return list(self.get(f"dags/{dag}/details")["params"]["pipeline"]["schema"]["enum"])
 
     def _ended(self, dag: str, run: str) -> str | None:
         state = self.get(f"dags/{dag}/dagRuns/{run}")["state"]

@@ -263,6 +263,7 @@ def test_loads_whose_log_is_lost_while_they_are_staged_are_alerted_at_once(
         ("penstock_backfill", "filling", filling, "load.stage", "[0, 20)"),
     ):
         conf = {"pipeline": "losing"} if dag == "penstock_backfill" else {}
+        airflow.await_form(dag, conf)
         airflow.post(f"dags/{dag}/dagRuns", {"dag_run_id": run, "logical_date": None, "conf": conf})
         assert airflow.await_end(dag, run) == "failed"
         assert airflow.tries(dag, run)[task] == 1
@@ -381,8 +382,6 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
     assert airflow.run("filled")[1] == "success"
     [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'filled'")
     roll_back(airflow.loads, load, "ann", "a mistake")
-    form = "dags/penstock_backfill/details"
-    airflow.wait(lambda: "filled" in airflow.get(form)["params"]["pipeline"]["schema"]["enum"], 300, "the form has it")
 
     dry, state = airflow.run("penstock_backfill", pipeline="filled", dry_run=True, records_per_load=150)
     assert state == "success"

@@ -157,7 +157,10 @@ def test_a_published_leaf_is_not_left_readable_to_the_checks(db: str, checker: s
     load_id = stage_rows(db)
     assert validate_load(db, load_id, checker).passed
     readable = "select has_table_privilege('penstock_checker', %s, 'select')"
-    assert query(db, readable, f"penstock_stage.load_{load_id}_1") == [(True,)]
+    assert query(db, readable, f"penstock_stage.load_{load_id}_1") == [(False,)]
+    do(
+        db, f"grant select on penstock_stage.load_{load_id}_1 to penstock_checker"
+    )  # as a validation that dies leaves it
 
     with open_ledger(db) as connection:
         publish_in(connection, load_id)
