@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 WAITING_BYTES = 8 * 1024 * 1024
 # A table that refuses this many rows of a task, and most of them, does not fit the declaration.
 MOST_REFUSED = 1_000
-# Bad values, rows that break a constraint, rows beyond a limit of the server. A full disk (53100) is no row's fault.
+# A value that a message of the server quotes.
 QUOTED = re.compile(': ".*')
+# Bad values, rows that break a constraint, rows beyond a limit of the server. A full disk (53100) is not one of them.
 REFUSALS = ("22", "23", "54", "53200")
 
 

@@ -97,14 +97,9 @@ def open_consumer(source: Source) -> Consumer:
 
 def find_log_starts(source: Source, partitions: Collection[int]) -> dict[int, int]:
     """Ask where the logs of partitions start now."""
-    return {partition: start for partition, (start, _) in find_watermarks(source, partitions).items()}
-
-
-def find_watermarks(source: Source, partitions: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Ask where the logs of partitions start and end now, at the isolation level of the source."""
     consumer = open_consumer(source)
     try:
-        return {number: _find_watermarks(consumer, source, Range(number, 0, 0)) for number in sorted(partitions)}
+        return {number: _find_watermarks(consumer, source, Range(number, 0, 0))[0] for number in sorted(partitions)}
     finally:
         consumer.close()
 
