@@ -54,7 +54,9 @@ class PenstockError(Exception):
             if part
         )
         told = f"{where}: {self.what}" if where else self.what
-        return f"{told} Next: {self.next_step}" if self.next_step else told
+        # A list of mistakes, one a line, ends without a full stop.
+        between = " " if told.endswith(".") else "\n"
+        return f"{told}{between}Next: {self.next_step}" if self.next_step else told
 
     def fill(self, pipeline: str | None, load: int | None = None, ranges: Sequence[Range] = ()) -> Self:
         """Name the pipeline, the load and its ranges where the error does not name them itself."""
@@ -75,6 +77,8 @@ class WrongUseError(PenstockError):
 
 class DeclarationError(WrongUseError):
     """The declaration of a pipeline is wrong."""
+
+    advice = "correct the declaration, then run `penstock check`."
 
 
 class HeldError(PenstockError):

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, Topi
 from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, WrongUseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -183,9 +183,9 @@ def connect(settings: Mapping[str, str]) -> Client:
     try:
         return Client(settings)
     except KafkaException as error:
-        raise KafkaError(
-            f"the Kafka settings are refused by the client: {error.args[0].str()}.",
-            next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
+        raise WrongUseError(
+            f"the Kafka client refuses its settings: {error.args[0].str()}.",
+            next_step="correct the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
         ) from error
 
 

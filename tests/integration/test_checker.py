@@ -115,6 +115,24 @@ def test_a_check_that_leaves_its_role_is_back_in_it_for_the_next(db: str, checke
         validate_load(db, load_id, checker)
 
 
+@pytest.mark.parametrize("kind", ["regclass", "regrole", "integer"])
+def test_a_check_that_stops_at_a_value_does_not_quote_it(db: str, checker: str | None, kind: str) -> None:
+    load_id = stage_with_neighbours(
+        db, with_queries(f"select * from {{batch}} where ('canary' || _offset)::{kind} is null")
+    )
+
+    with pytest.raises(ChecksCrashedError, match="PostgreSQL stopped at a value") as raised:
+        validate_load(db, load_id, checker)
+    assert "canary0" not in str(raised.value)
+
+
+def test_a_check_with_a_wrong_name_says_which(db: str, checker: str | None) -> None:
+    load_id = stage_with_neighbours(db, with_queries("select * from {batch} where no_such_column = 1"))
+
+    with pytest.raises(ChecksCrashedError, match='column "no_such_column" does not exist'):
+        validate_load(db, load_id, checker)
+
+
 @pytest.mark.parametrize("several", ["select 1; select 2", f"select 1; commit; {EVENT}", "rollback; begin read write"])
 def test_the_server_takes_one_statement_of_a_check_at_a_time(db: str, several: str) -> None:
     with (

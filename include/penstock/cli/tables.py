@@ -144,6 +144,8 @@ def print_status(found: Sequence[PipelineStatus]) -> None:
         colour = COLOURS.get(status.health.state, "red")
         result.print(f"[bold]{status.name}[/]  [{colour}]{status.health.state}[/]", highlight=False)
         result.print(f"  why:  {status.health.cause}\n  next: {status.health.next_step}", markup=False)
+        if not status.partitions:
+            continue
         table = Table("partition", "position", "log start", "end", "lag", "lag seconds", box=None, pad_edge=False)
         for partition in status.partitions:
             table.add_row(*("-" if value is None else str(value) for value in asdict(partition).values()))

@@ -43,7 +43,10 @@ def _shorten(path: Path, lines: list[str]) -> list[str]:
 def list_files(folder: Path) -> list[Path]:
     """List the YAML files of a folder in the order of their names."""
     if not folder.is_dir():
-        raise DeclarationError(f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline")
+        raise DeclarationError(
+            f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline",
+            next_step="set PENSTOCK_PIPELINES to the folder of the declarations.",
+        )
     return [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
 
 

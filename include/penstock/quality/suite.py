@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
 TALKATIVE = ("great_expectations", "sqlalchemy")
+# Classes of SQLSTATE whose messages name objects and settings, never values: connections, rights, resources, limits.
+NO_VALUES = ("08", "42501", "53", "55", "57", "58")
 RESULT_FORMAT = {
     "result_format": "SUMMARY",
     "unexpected_index_column_names": ["_partition", "_offset"],
@@ -210,10 +212,15 @@ def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
 
 
 def hide_values(message: str) -> str:
-    """Keep the first line of an exception, and of a complaint about data only its class: it quotes values of rows."""
+    """Keep the first line of an exception. An error of PostgreSQL that may quote a value of a row keeps its class only.
+
+    PostgreSQL locates an error of the statement's text by a line, and an error of a value not at all: without a line,
+    `relation "…" does not exist` is the value of a column that was cast to regclass.
+    """
     line = " ".join(message.split("\n[SQL", 1)[0].split())
+    located = re.search(r"\nLINE \d+:", message)
     for name in re.findall(r"\bpsycopg\.errors\.(\w+)", line):
         state = getattr(getattr(pg_errors, name, None), "sqlstate", None) or ""
-        if state.startswith(("22", "23")):
-            return f"PostgreSQL refused a value ({name}, SQLSTATE {state})."
+        if not located and not state.startswith(NO_VALUES):
+            return f"PostgreSQL stopped at a value ({name}, SQLSTATE {state})."
     return line[:500].rstrip(".") + "."
