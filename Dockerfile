@@ -43,7 +43,7 @@ COPY --from=jars /build/jars/spark .jars/spark
 COPY spark_jobs spark_jobs
 COPY dags dags
 # Drivers start in half the time with an archive of the classes that they load.
-RUN python -m penstock.warming
+RUN python -m penstock.spark.class_archive
 
 USER penstock
 CMD ["penstock", "--help"]

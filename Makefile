@@ -32,7 +32,7 @@ test: check .jars/.checked .jars/spark.jsa  ## everything
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m services
 
 demo: setup  ## start the embedded stack and load sample orders, twice
-	@$(BIN)/python -m penstock.demo
+	@$(BIN)/python -m penstock_stack.demo
 
 down:  ## stop the demo's stack, leaving no process
 	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "nothing is installed, so nothing runs"; fi
@@ -70,11 +70,11 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 	  $(MVN) -q -B -Dstyle.color=never -P $$use -Djars=target/jars dependency:copy-dependencies 2>&1 | sed 's/\x1b\[0m//g' >&2; \
 	  [ $${PIPESTATUS[0]} = 0 ] || exit 2; done
 	@# Only jars that were checked ever stand where they are used.
-	@$(BIN)/python -m penstock.stack.jars target/jars
+	@$(BIN)/python -m penstock_stack.jars target/jars
 	@rm -rf .jars && mv target/jars .jars
 	@touch $@
 
 # Spark's drivers start in half the time with it, and start without it too.
 .jars/spark.jsa: .jars/.checked
 	@echo "preparing a fast start of Spark" >&2
-	@$(BIN)/python -m penstock.warming || true
+	@$(BIN)/python -m penstock.spark.class_archive || true

@@ -14,9 +14,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from bench.records import PIPELINE, describe_pipeline
 from penstock.errors import WrongUseError
-from penstock.ledger import migrate
-from penstock.stack.jars import find_jars
-from penstock.submitting import find_spark_submit
+from penstock.ledger.connection import migrate
+from penstock.spark.submit import find_spark_submit
+from penstock_stack.jars import find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable

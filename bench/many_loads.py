@@ -26,23 +26,24 @@ from rich.console import Console
 from bench.contestants import PROJECT
 from bench.machine import describe_machine
 from bench.services import running_services
-from penstock import ledger
-from penstock.kafka import read_log
-from penstock.ledger import connect, open_ledger
-from penstock.maintenance.maintaining import maintain
-from penstock.pipeline import Pipeline
-from penstock.planning import plan_load, preview_plan, write_load
-from penstock.preparation import ensure_indexes, ensure_table
-from penstock.publish import publish_in
-from penstock.ranges import Range
-from penstock.status import read_status
-from penstock.target import attempt_table, create_attempt_table, key_attempt_table
+from penstock.declaration.pipeline import Pipeline
+from penstock.kafka.admin import read_log
+from penstock.ledger.connection import connect, migrate, open_ledger
+from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load, run_for_row
+from penstock.load.plan import plan_load, preview_plan, write_load
+from penstock.load.publish import publish_in
+from penstock.maintenance.run import maintain
+from penstock.model.ranges import Range
+from penstock.status.pipelines import read_status
+from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.postgres.table import attempt_table, create_attempt_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bench.services import Services
-    from penstock.ledger import Connection, Load
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
 
 FOLDER = PROJECT / ".penstock" / "bench-many-loads"
 TOPIC, PARTITIONS, ROWS = "many_loads", 2, 20
@@ -117,7 +118,7 @@ def fill_topic(bootstrap: str, loads: int) -> None:
 def measure_all(services: Services, sizes: Sequence[int], *, merge: bool) -> Iterator[list[str]]:
     """A row of figures for each size; one that cannot be reached says why."""
     bench = Bench(services.make_database(), {"bootstrap.servers": services.broker.bootstrap})
-    ledger.migrate(bench.db)
+    migrate(bench.db)
     plan_load(bench.db, bench.kafka, PIPELINE, "first")
     with open_ledger(bench.db) as connection:
         connection.execute("update penstock.load set state = 'discarded'")
@@ -156,20 +157,20 @@ def _publish(connection: Connection, load_id: int) -> None:
 
 def stage(connection: Connection, number: int) -> int:
     """A load that is staged and validated, as tasks and checks would leave it."""
-    row = ledger.run_for_row(connection, "lock_pipeline", name=PIPELINE.name)
+    row = run_for_row(connection, "lock_pipeline", name=PIPELINE.name)
     pipeline_id = row["pipeline_id"]
-    generation = ledger.run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
+    generation = run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
     ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
     load = write_load(connection, pipeline_id, generation, PIPELINE, f"run {number}", ranges)
     if number == 0:
         ensure_table(connection, PIPELINE)
         ensure_indexes(connection, PIPELINE)
-    attempt = ledger.begin_attempt(connection, load)
+    attempt = begin_attempt(connection, load)
     create_attempt_table(connection, load, attempt)
     _fill(connection, load, attempt, number)
     key_attempt_table(connection, load, attempt)
-    ledger.finish_staging(connection, load, attempt)
-    ledger.pass_checks(connection, ledger.read_load(connection, load.load_id))
+    finish_staging(connection, load, attempt)
+    pass_checks(connection, read_load(connection, load.load_id))
     connection.commit()
     return load.load_id
 

@@ -26,9 +26,9 @@ from bench.contestants import PROJECT
 from bench.machine import describe_machine
 from bench.records import PIPELINE, describe_pipeline, make_value
 from bench.services import running_services
-from penstock import ledger
-from penstock.kafka import read_log
-from penstock.stack.processes import await_condition
+from penstock.kafka.admin import read_log
+from penstock.ledger.connection import migrate
+from penstock_stack.processes import await_condition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def fill_topic(services: Services, partitions: int, records: int) -> str:
 def load(services: Services, topic: str, partitions: int, reader: str, records: int) -> Run:
     """Load the topic by the command line, as a user would."""
     db = services.make_database()
-    ledger.migrate(db)
+    migrate(db)
     folder = services.folder / "pipelines"
     folder.mkdir(exist_ok=True)
     (folder / f"{PIPELINE}.yaml").write_text(yaml.safe_dump(describe_pipeline(topic, records) | {"reader": reader}))

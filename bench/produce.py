@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.records import PARTITIONS, make_value, name_topic
 from penstock.errors import PenstockError
-from penstock.stack.processes import await_condition
+from penstock_stack.processes import await_condition
 
 # Idempotence keeps the order and leaves no record twice, whatever is sent again.
 SETTINGS: dict[str, str | int | bool] = {

@@ -11,9 +11,9 @@ import psutil
 import psycopg
 
 from penstock.errors import PenstockError
-from penstock.stack import ports
-from penstock.stack.broker import Broker
-from penstock.stack.postgres import Postgres
+from penstock_stack import ports
+from penstock_stack.broker import Broker
+from penstock_stack.postgres import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

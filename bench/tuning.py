@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bench.contestants import Contestant
 
-NATIVE, STAGING = "penstock.reading.native", "penstock.staging"
+NATIVE, STAGING = "penstock.kafka.readers.native", "penstock.load.stage"
 ONE_CHUNK = 1_000_000_000
 PLAIN: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -44,7 +44,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 WHOLE: dict[str, dict[str, Any]] = {
     "Penstock": {},
-    "Penstock, the JVM's own flags": {"penstock.submitting:QUICK_START": ""},
+    "Penstock, the JVM's own flags": {"penstock.spark.submit:QUICK_START": ""},
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.orchestration.acceptance_dag import make_acceptance_dag
-from penstock.orchestration.declared import read_good
+from penstock.airflow.dags.accept_loss import make_acceptance_dag
+from penstock.airflow.declarations import read_good
 
 pipelines = [pipeline.name for pipeline in read_good()]
 if pipelines:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.orchestration.audit_dag import make_audit_dag
-from penstock.orchestration.declared import read_good
+from penstock.airflow.dags.audit import make_audit_dag
+from penstock.airflow.declarations import read_good
 
 pipelines = read_good()
 if pipelines:

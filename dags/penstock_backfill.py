@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.orchestration.backfill_dag import make_backfill_dag
-from penstock.orchestration.declared import read_good
+from penstock.airflow.dags.backfill import make_backfill_dag
+from penstock.airflow.declarations import read_good
 
 pipelines = [pipeline.name for pipeline in read_good()]
 if pipelines:

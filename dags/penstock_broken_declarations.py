@@ -6,7 +6,7 @@ file of their own: the good pipelines, made by penstock_pipelines.py, stay.
 
 from __future__ import annotations
 
-from penstock.orchestration.declared import read_good, refuse_broken
-from penstock.orchestration.pipeline_dag import make_each
+from penstock.airflow.dags.pipeline import make_each
+from penstock.airflow.declarations import read_good, refuse_broken
 
 refuse_broken(make_each(read_good())[1])

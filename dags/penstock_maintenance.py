@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.orchestration.declared import read_good
-from penstock.orchestration.maintenance_dag import make_maintenance_dag
+from penstock.airflow.dags.maintenance import make_maintenance_dag
+from penstock.airflow.declarations import read_good
 
 pipelines = read_good()
 if pipelines:

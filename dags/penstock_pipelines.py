@@ -5,8 +5,8 @@ A DAG that cannot be made is left out here, and is an import error of penstock_b
 
 from __future__ import annotations
 
-from penstock.orchestration.declared import read_good
-from penstock.orchestration.pipeline_dag import make_each
+from penstock.airflow.dags.pipeline import make_each
+from penstock.airflow.declarations import read_good
 
 made, _ = make_each(read_good())
 globals().update(made)

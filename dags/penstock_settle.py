@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.orchestration.settle_dag import make_settle_dag
+from penstock.airflow.dags.settle import make_settle_dag
 
 make_settle_dag()

@@ -10,9 +10,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.driving import drive
-from penstock.proof.rereading import run_reread
 from penstock.settings import read_settings
+from penstock.spark.driver import drive
+from penstock.verify.reread import run_reread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.at_work import at_work
-from penstock.driving import drive
+from penstock.ledger.work_lock import at_work
+from penstock.load.stage import run_stage
 from penstock.settings import read_settings
-from penstock.staging import run_stage
+from penstock.spark.driver import drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

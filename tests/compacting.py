@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 # Nothing is compacted until `compacting` lets it be.
 COMPACTED = {

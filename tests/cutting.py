@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 BATCH_HEADER = 61
 

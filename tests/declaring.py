@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.pipeline import Pipeline
+from penstock.declaration.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path

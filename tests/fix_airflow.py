@@ -12,16 +12,16 @@ import httpx
 import pytest
 import yaml
 
-from penstock.ledger import migrate
-from penstock.roles import CHECKER, LOADER
-from penstock.stack import ports
-from penstock.stack.airflow import Airflow
+from penstock.ledger.connection import migrate
+from penstock.ledger.roles import CHECKER, LOADER
+from penstock_stack import ports
+from penstock_stack.airflow import Airflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.stack.broker import Broker
-    from penstock.stack.postgres import Postgres
+    from penstock_stack.broker import Broker
+    from penstock_stack.postgres import Postgres
 
 CANARY = "canary-4711-must-be-nowhere"
 ENDED = ("success", "failed")

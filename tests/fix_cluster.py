@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.stack import ports
-from penstock.stack.broker import Broker, make_cluster
-from penstock.stack.processes import await_condition
+from penstock_stack import ports
+from penstock_stack.broker import Broker, make_cluster
+from penstock_stack.processes import await_condition
 from proxy import KafkaProxy, put_behind
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from penstock.stack import ports
-from penstock.stack.broker import Broker
-from penstock.stack.processes import await_condition
+from penstock_stack import ports
+from penstock_stack.broker import Broker
+from penstock_stack.processes import await_condition
 from proxy import KafkaProxy, put_behind
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 
 class Start(Protocol):

@@ -10,20 +10,22 @@ from psycopg.types.json import Jsonb
 
 from declaring import declare
 from fix_kafka import create_topic
-from penstock import ledger
-from penstock.kafka import Identity, read_identity
-from penstock.ledger import connect
-from penstock.preparation import ensure_indexes, ensure_table
-from penstock.ranges import Range, cut_chunks
-from penstock.target import attempt_table, create_attempt_table, key_attempt_table
+from penstock.kafka.admin import read_identity
+from penstock.ledger.connection import connect
+from penstock.ledger.load import begin_attempt, finish_staging, read_load, run
+from penstock.model.log import Identity
+from penstock.model.ranges import Range, cut_chunks
+from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.postgres.table import attempt_table, create_attempt_table, key_attempt_table
 from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from penstock.ledger import Connection, Load
-    from penstock.pipeline import Pipeline
-    from penstock.stack.broker import Broker
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+    from penstock_stack.broker import Broker
 
 TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
 
@@ -72,24 +74,24 @@ def stage_rows(
         load = plan_rows(connection, pipeline or declare("topic"), ranges, kind)
         ensure_table(connection, load.declaration)
         ensure_indexes(connection, load.declaration)
-        attempt = ledger.begin_attempt(connection, load)
+        attempt = begin_attempt(connection, load)
         create_attempt_table(connection, load, attempt)
         fill_attempt(connection, load, attempt, holes, quarantined)
         record_tasks(connection, load, attempt, holes, quarantined, chunk)
         if keyed:
             key_attempt_table(connection, load, attempt)
-        ledger.finish_staging(connection, load, attempt)
+        finish_staging(connection, load, attempt)
     return load.load_id
 
 
 def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range], kind: str = "live") -> Load:
     """A planned load; positions are opened at the first range of each partition that has none."""
     declaration = Jsonb(pipeline.model_dump(mode="json"))
-    ledger.run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
+    run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
                declaration=declaration)  # fmt: skip
     pipeline_id = _one(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"]
     generation_id = _generation(connection, pipeline_id)
-    known = {row["partition"] for row in ledger.run(connection, "read_positions", generation_id=generation_id)}
+    known = {row["partition"] for row in run(connection, "read_positions", generation_id=generation_id)}
     for range_ in sorted(ranges, reverse=True):
         if range_.partition not in known:
             connection.execute(
@@ -100,10 +102,10 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
     load_id = _one(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation_id, kind=kind,
                    run_id=f"{kind} {ranges}", declaration=declaration, backfill_id=None)["load_id"]  # fmt: skip
     for range_ in ranges:
-        ledger.run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
+        run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
                    from_offset=range_.from_offset, until_offset=range_.until_offset,
                    leader_epoch=None)  # fmt: skip
-    return ledger.read_load(connection, load_id)
+    return read_load(connection, load_id)
 
 
 def fill_attempt(
@@ -162,13 +164,13 @@ def record_tasks(
 
 
 def _generation(connection: Connection, pipeline_id: int) -> int:
-    found = ledger.run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    found = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
     if found is None:
         found = _one(connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t", epoch=1)
     return int(found["generation_id"])
 
 
 def _one(connection: Connection, statement: str, **values: Any) -> dict[str, Any]:
-    row = ledger.run(connection, statement, **values).fetchone()
+    row = run(connection, statement, **values).fetchone()
     assert row
     return row

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from penstock.roles import CHECKER, LOADER, arrange_roles
-from penstock.stack import ports
-from penstock.stack.postgres import Postgres
+from penstock.ledger.roles import CHECKER, LOADER, arrange_roles
+from penstock_stack import ports
+from penstock_stack.postgres import Postgres
 from privileges import remember
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def _template(postgres: Postgres) -> str:
     """A database with the ledger in it; cloning it is much faster than migrating again."""
-    from penstock.ledger import migrate
+    from penstock.ledger.connection import migrate
 
     migrate(postgres.create_database("penstock_template"))
     for role in (LOADER, CHECKER):

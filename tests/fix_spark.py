@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock import submitting
+from penstock.spark import submit as submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from penstock.stack import ports
-from penstock.stack.broker import Broker
+from penstock_stack import ports
+from penstock_stack.broker import Broker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -49,9 +49,9 @@ def describe_ledger(db: str) -> list[str]:
 
 
 def main() -> None:
-    from penstock.ledger import migrate
-    from penstock.stack import ports
-    from penstock.stack.postgres import Postgres
+    from penstock.ledger.connection import migrate
+    from penstock_stack import ports
+    from penstock_stack.postgres import Postgres
 
     with tempfile.TemporaryDirectory() as folder:
         server = Postgres(Path(folder) / "postgres", *ports.choose(1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from psycopg.conninfo import conninfo_to_dict
 
 if TYPE_CHECKING:
-    from penstock.stack.postgres import Postgres
+    from penstock_stack.postgres import Postgres
 
 _servers: dict[str, Postgres] = {}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 LOOPBACK = "127.0.0.1"
 # What Kafka's protocol calls its requests.

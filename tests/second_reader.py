@@ -9,7 +9,7 @@ from contextlib import suppress
 from os import pathsep
 from typing import IO, TYPE_CHECKING
 
-from penstock.stack.jars import find_jars
+from penstock_stack.jars import find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

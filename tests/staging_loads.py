@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from declaring import declare
-from penstock.ledger import open_ledger, read_load
-from penstock.planning import plan_load
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.plan import plan_load
+from penstock.load.stage import begin_staging, run_stage
 from penstock.settings import Settings
-from penstock.staging import begin_staging, run_stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.ledger import Load
+    from penstock.model.load import Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
-from penstock.backfill.asking import Asked
-from penstock.backfill.planning import plan_backfill
-from penstock.ledger import open_ledger, read_load
-from penstock.planning import plan_load
-from penstock.proof.rereading import run_reread
-from penstock.proof.verifying import verify_pipeline
-from penstock.publish import publish_load
-from penstock.quality import validate_load
+from penstock.backfill.plan import plan_backfill
+from penstock.backfill.request import Asked
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.plan import plan_load
+from penstock.load.publish import publish_load
+from penstock.load.stage import begin_staging, run_stage
+from penstock.load.validate import validate_load
 from penstock.settings import Settings
-from penstock.staging import begin_staging, run_stage
+from penstock.verify.reread import run_reread
+from penstock.verify.run import verify_pipeline
 from privileges import superuser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.backfill.asking import What
-    from penstock.backfill.planning import Backfill
-    from penstock.ledger import Load
-    from penstock.pipeline import Pipeline
-    from penstock.proof.verifying import Verified
+    from penstock.backfill.plan import Backfill
+    from penstock.backfill.request import What
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.model.load import Load
+    from penstock.verify.run import Verified
 
 _runs = itertools.count(1)
 

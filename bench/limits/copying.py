@@ -19,9 +19,9 @@ from adbc_driver_postgresql import dbapi
 
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import describe_pipeline, make_value
-from penstock.decoding import Decoder, layout_of
-from penstock.pipeline import Pipeline
-from penstock.reading.contract import Batch
+from penstock.declaration.pipeline import Pipeline
+from penstock.kafka.readers.contract import Batch
+from penstock.records.decoder import Decoder, layout_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,15 +16,16 @@ from bench.changes import apply_changes
 from bench.limits import workers
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import PIPELINE
-from penstock.assignment import make_assignment
-from penstock.ledger import open_ledger, read_load
-from penstock.pipeline import read_pipelines
-from penstock.planning import plan_load
-from penstock.ranges import cut_chunks
+from penstock.declaration.pipeline import read_pipelines
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.plan import plan_load
+from penstock.load.stage import begin_staging, choose_chunk_size
+from penstock.load.task import stage_natively
+from penstock.model.ranges import cut_chunks
 from penstock.settings import read_settings
-from penstock.staging import begin_staging, choose_chunk_size
-from penstock.target import key_attempt_table
-from penstock.tasks import stage_natively
+from penstock.target.assignment import make_assignment
+from penstock.target.postgres.table import key_attempt_table
 
 
 def begin() -> tuple[int, int]:

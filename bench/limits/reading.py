@@ -9,9 +9,9 @@ import time
 
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import PARTITIONS
-from penstock.ranges import Chunk, Range
-from penstock.reading.contract import End, Source
-from penstock.reading.native import read_chunks
+from penstock.kafka.readers.contract import End, Source
+from penstock.kafka.readers.native import read_chunks
+from penstock.model.ranges import Chunk, Range
 
 
 def read_share(worker: int) -> tuple[int, float, float]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from penstock.ranges import name_ranges
+from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from penstock.ranges import Range
+    from penstock.model.ranges import Range
 
 HoldKind = Literal["log_lost", "log_cut", "other_topic"]
 

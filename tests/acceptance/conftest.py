@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loading_process import LoadingProcess
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ from loading_process import (
     query,
     stopped_at_first_copy,
 )
-from penstock.health import Health
-from penstock.ledger import open_ledger
-from penstock.pipeline import read_pipelines
-from penstock.stack.broker import Broker
-from penstock.status import read_status
+from penstock.declaration.pipeline import read_pipelines
+from penstock.ledger.connection import open_ledger
+from penstock.model.health import Health
+from penstock.status.pipelines import read_status
+from penstock_stack.broker import Broker
 from privileges import superuser
 from producing import Account, order
 from proving import Watcher, find_faults

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 # Python imports it first in every process: in those that Spark starts for tasks there is no librdkafka.
 SHIM = """

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from declaring import write_declaration
 from fix_kafka import MakeTopic, await_partitions
 from loading_process import LoadingProcess, query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from producing import Account, order
 from proving import Watcher, find_faults
 

@@ -11,7 +11,7 @@ import pytest
 from declaring import write_declaration
 from fix_kafka import MakeTopic
 from loading_process import LoadingProcess, await_blocked, await_true, locked, query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from privileges import superuser
 from producing import Account
 from proving import Watcher, find_faults

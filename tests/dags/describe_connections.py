@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.airflow import connections
 from penstock.errors import PenstockError
-from penstock.orchestration import connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,14 +21,15 @@ import declaring
 from fix_airflow import CANARY
 from fix_loads import stage_rows
 from loading_process import locked
-from penstock.backfill.asking import AllGaps, Asked
-from penstock.backfill.planning import plan_backfill
-from penstock.ledger import open_ledger, pass_checks, read_load
-from penstock.pipeline import read_pipelines
-from penstock.planning import plan_load
-from penstock.publish import publish_in
-from penstock.ranges import Range
-from penstock.rollback import roll_back
+from penstock.backfill.plan import plan_backfill
+from penstock.backfill.request import AllGaps, Asked
+from penstock.decide.rollback import roll_back
+from penstock.declaration.pipeline import read_pipelines
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.load.plan import plan_load
+from penstock.load.publish import publish_in
+from penstock.model.ranges import Range
 from privileges import superuser
 from producing import Account
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from fix_airflow import AirflowSite
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 pytestmark = pytest.mark.timeout(1200)
 COLUMNS = {"id": {"type": "bigint", "required": True}, "amount": {"type": "numeric(12,2)"}}

@@ -12,18 +12,18 @@ import pytest
 
 from declaring import declare
 from loading_process import await_true, query
-from penstock.acceptance import accept_loss
-from penstock.adoption import adopt
-from penstock.backfill.asking import Asked, ByTime
-from penstock.backfill.planning import plan_backfill, preview_backfill
-from penstock.checking import check_services
+from penstock.backfill.plan import plan_backfill, preview_backfill
+from penstock.backfill.request import Asked, ByTime
+from penstock.decide.accept_loss import accept_loss
+from penstock.decide.adopt import adopt
+from penstock.doctor.services import check_services
 from penstock.errors import IdentityError, LogLostError, PenstockError
-from penstock.ledger import connect
-from penstock.planning import plan_load, preview_plan
-from penstock.ranges import Range
+from penstock.ledger.connection import connect
+from penstock.load.plan import plan_load, preview_plan
+from penstock.load.stage import run_stage
+from penstock.model.ranges import Range
 from penstock.settings import Settings
-from penstock.staging import run_stage
-from penstock.status import read_status
+from penstock.status.pipelines import read_status
 from privileges import superuser
 from producing import Account, order
 from proxy import LIST_OFFSETS
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.pipeline import Pipeline
-    from penstock.stack.broker import Broker
+    from penstock.declaration.pipeline import Pipeline
+    from penstock_stack.broker import Broker
     from proxy import KafkaProxy
 
 STANDING = (

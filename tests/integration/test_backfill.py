@@ -13,20 +13,21 @@ from confluent_kafka import Producer
 
 from declaring import COLUMNS, declare
 from loading_process import await_blocked
-from penstock.backfill.asking import AllGaps, Asked, ByOffsets, ByTime, Span
-from penstock.backfill.planning import preview_backfill
-from penstock.backfill.running import renew_loads, run_backfill
+from penstock.backfill.plan import preview_backfill
+from penstock.backfill.request import AllGaps, Asked, ByOffsets, ByTime, Span
+from penstock.backfill.run import renew_loads, run_backfill
+from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import FencedError, PenstockError, WrongUseError
-from penstock.ledger import fail_load, open_ledger, read_load
-from penstock.publish import publish_load
-from penstock.quality import validate_load
-from penstock.rollback import roll_back, undo_rollback
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import fail_load, read_load
+from penstock.load.publish import publish_load
+from penstock.load.validate import validate_load
 from producing import order
 from proving import Watcher, find_faults
 
 if TYPE_CHECKING:
     from fix_loaders import Start
-    from penstock.ledger import Load
+    from penstock.model.load import Load
 
 
 def offsets(*spans: tuple[int, int, int]) -> ByOffsets:
@@ -302,7 +303,7 @@ def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(s
 
 
 def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.brief_locks.TRY_SECONDS", 3)
+    monkeypatch.setattr("penstock.target.postgres.brief_locks.TRY_SECONDS", 3)
     account, loader = start()
     account.send_orders(20)
     first = loader.load()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from declaring import write_declaration
-from penstock.stack import ports
+from penstock_stack import ports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +46,9 @@ def test_a_broker_that_is_down_is_said_without_the_clients_logs(db: str, tmp_pat
 @pytest.mark.parametrize(
     "asking",
     [
-        "from penstock.holes.second_reader import SecondReader; SecondReader(settings)",
-        "from penstock.truncation import find_cuts; find_cuts(settings, 'orders', {0: (1, 1)})",
-        "from penstock.lag import read_first_records; read_first_records(settings, 'orders', {0: 1}, 'read_committed')",
+        "from penstock.kafka.batches.reader import SecondReader; SecondReader(settings)",
+        "from penstock.kafka.leader_epochs import find_cuts; find_cuts(settings, 'orders', {0: (1, 1)})",
+        "from penstock.kafka.first_records import read_first_records; read_first_records(settings, 'orders', {0: 1}, 'read_committed')",
     ],
 )
 def test_a_client_of_kafka_writes_nothing_by_itself(asking: str) -> None:

@@ -11,17 +11,17 @@ import pytest
 from declaring import declare
 from fix_loads import stage_rows
 from loading_process import query
-from penstock import ledger
-from penstock.checking import check_checker
+from penstock.doctor.services import check_checker
 from penstock.errors import ChecksCrashedError
-from penstock.ledger import connect, open_ledger
-from penstock.publish import publish_in
-from penstock.quality import validate_load
+from penstock.ledger.connection import connect, open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.publish import publish_in
+from penstock.load.validate import validate_load
 from penstock.quality.checker import Access, open_checker
 from privileges import superuser
 
 if TYPE_CHECKING:
-    from penstock.pipeline import Pipeline
+    from penstock.declaration.pipeline import Pipeline
 
 WRITTEN = Path("/tmp/penstock_check_was_here")
 EVENT = "insert into penstock.event (actor, pipeline_id, what) values ('check', 1, 'escaped')"
@@ -229,4 +229,4 @@ def test_penstock_s_own_counts_need_no_right_of_the_checks(db: str, checker_db: 
 
     assert validate_load(db, load_id, checker_db).passed
     with connect(db) as connection:
-        assert ledger.read_load(connection, load_id).state == "validated"
+        assert read_load(connection, load_id).state == "validated"

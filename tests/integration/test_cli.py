@@ -14,9 +14,9 @@ from declaring import declare, write_declaration
 from fix_kafka import MakeTopic
 from fix_loads import stage_rows
 from penstock.cli.main import app
-from penstock.planning import plan_load
-from penstock.stack.broker import Broker
-from penstock.stack.postgres import Postgres
+from penstock.load.plan import plan_load
+from penstock_stack.broker import Broker
+from penstock_stack.postgres import Postgres
 from privileges import superuser
 from producing import Account
 

@@ -18,11 +18,11 @@ from adbc_driver_postgresql import dbapi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.columns import parse_type
-from penstock.decoding import Decoder, Field, Layout
-from penstock.index_room import make_index_rooms
-from penstock.quarantining import make_quarantine
-from penstock.reading.contract import Batch
+from penstock.declaration.columns import parse_type
+from penstock.kafka.readers.contract import Batch
+from penstock.records.columns.index_limits import make_index_rooms
+from penstock.records.decoder import Decoder, Field, Layout
+from penstock.records.quarantine import make_quarantine
 from privileges import superuser
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from check_examples import VALUES, list_checks, list_checks_of_tables
 from declaring import COLUMNS, declare
 from fix_loads import stage_rows
+from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.regexes import find_regex_mistake
-from penstock.pipeline import Pipeline
-from penstock.quality import validate_load
-from penstock.ranges import Range
+from penstock.load.validate import validate_load
+from penstock.model.ranges import Range
 
 # One or two types at a time: a thousand checks of one load take minutes.
 GROUPS = [["bigint", "smallint"], ["real", "numeric(12,2)"], ["text", "varchar(20)"], ["char(3)", "bytea"],

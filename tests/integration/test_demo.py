@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from penstock.stack.embedded import find_stack, take_down
+from penstock_stack.embedded import find_stack, take_down
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_demo_loads_twice_accounts_for_every_offset_and_goes_down_without_a_trace(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.demo"],
+        [sys.executable, "-m", "penstock_stack.demo"],
         cwd=folder.parent, env=dict(os.environ), capture_output=True, text=True, check=False, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

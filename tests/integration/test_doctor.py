@@ -29,10 +29,10 @@ from declaring import declare, write_declaration
 from fix_kafka import MakeTopic, await_partitions, create_topic
 from loading_process import await_true
 from penstock.cli.main import app
-from penstock.kafka import read_log
-from penstock.planning import plan_load
-from penstock.stack import ports
-from penstock.stack.broker import Broker, make_cluster
+from penstock.kafka.admin import read_log
+from penstock.load.plan import plan_load
+from penstock_stack import ports
+from penstock_stack.broker import Broker, make_cluster
 from producing import Account, order
 
 HOUR_MS = 3_600_000
@@ -444,7 +444,7 @@ def test_missing_topics_are_one_error_that_names_them_all(doctor: Doctor, make_t
 
 
 def test_a_broker_out_of_reach_is_one_error(db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("kafka", "doctor.reading"):  # 120 in use: that nobody answers is shown, and not waited for
+    for module in ("kafka.admin", "doctor.answers"):  # 120 in use: that nobody answers is shown, and not waited for
         monkeypatch.setattr(f"penstock.{module}.ANSWER_SECONDS", 3)
     (port,) = ports.choose(1)
     doctor = Doctor(db, f"{ports.LOOPBACK}:{port}", tmp_path)

@@ -10,17 +10,17 @@ import pytest
 from declaring import declare
 from fix_loads import quarantine_record, stage_rows
 from loading_process import query
-from penstock import ledger
+from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import WrongUseError
-from penstock.ledger import open_ledger
-from penstock.maintenance.maintaining import Dropped, maintain, preview_maintenance
-from penstock.publish import publish_in
-from penstock.ranges import Range
-from penstock.rollback import roll_back, undo_rollback
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.load.publish import publish_in
+from penstock.maintenance.run import Dropped, maintain, preview_maintenance
+from penstock.model.ranges import Range
 from privileges import superuser
 
 if TYPE_CHECKING:
-    from penstock.pipeline import Pipeline
+    from penstock.declaration.pipeline import Pipeline
 
 ORDERS = declare("topic", keep_quarantine_days=30)
 
@@ -30,7 +30,7 @@ def publish(db: str, start: int, quarantined: tuple[int, ...] = (), kind: str = 
     bad = [(0, offset) for offset in quarantined]
     load_id = stage_rows(db, [Range(0, start, start + 10)], pipeline=ORDERS, quarantined=bad, kind=kind)
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
         publish_in(connection, load_id)
     return load_id
 
@@ -106,7 +106,7 @@ def test_a_replay_of_a_part_still_counts_records_whose_content_was_dropped(db: s
     drop(db)
     load_id = stage_rows(db, [Range(0, 5, 15)], pipeline=ORDERS, quarantined=[(0, 7)], kind="replay")
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
         publish_in(connection, load_id)
     assert query(db, "select from_offset, until_offset, rows, quarantined, holes from penstock.covered order by 1") == [
         (0, 5, 4, 1, 0),

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 if TYPE_CHECKING:
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
-    from penstock.stack.postgres import Postgres
+    from penstock_stack.broker import Broker
+    from penstock_stack.postgres import Postgres
 
 
 def test_committed_row_survives_a_kill_of_the_server(postgres: Postgres) -> None:

@@ -11,7 +11,7 @@ from fix_kafka import create_topic
 from guarding import PASSWORD, Guarded, guard
 from loading_process import await_true
 from penstock.errors import PenstockError
-from penstock.kafka import read_log
+from penstock.kafka.admin import read_log
 from producing import Account, order
 from proving import find_faults
 from whole_loads import Loader, MakeLoader

@@ -25,25 +25,27 @@ from fix_kafka import MakeTopic, create_topic
 from fix_loads import fill_attempt, record_tasks
 from guarding import guard
 from loading_process import await_true, query
-from penstock import ledger
-from penstock.adoption import adopt
-from penstock.backfill.asking import Asked, ByOffsets, Span
-from penstock.backfill.planning import plan_backfill
+from penstock.backfill.plan import plan_backfill
+from penstock.backfill.request import Asked, ByOffsets, Span
 from penstock.cli.main import app
+from penstock.decide.adopt import adopt
 from penstock.errors import IdentityError, KafkaError
-from penstock.holes import finding, second_reader
-from penstock.holes.examining import HoleRange, HolesNamed, name_holes
-from penstock.holes.naming import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
-from penstock.holes.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
-from penstock.holes.second_reader import SecondReader
-from penstock.holes.spans import Span as HoleSpan
-from penstock.kafka import read_log
-from penstock.ledger import Load, connect
-from penstock.planning import plan_load
-from penstock.preparation import ensure_indexes, ensure_table
-from penstock.publish import publish_load
-from penstock.stack.broker import Broker
-from penstock.target import create_attempt_table, key_attempt_table
+from penstock.holes import search as finding
+from penstock.holes.examination import HoleRange, HolesNamed, name_holes
+from penstock.holes.kinds import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
+from penstock.kafka.admin import read_log
+from penstock.kafka.batches import reader as second_reader
+from penstock.kafka.batches.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
+from penstock.kafka.batches.reader import SecondReader
+from penstock.kafka.batches.spans import Span as HoleSpan
+from penstock.ledger.connection import connect
+from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load
+from penstock.load.plan import plan_load
+from penstock.load.publish import publish_load
+from penstock.model.load import Load
+from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.postgres.table import create_attempt_table, key_attempt_table
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_to_end
 from privileges import superuser
 from producing import Account, order
@@ -77,7 +79,7 @@ class Log:
         planned = plan_backfill(self.db, self.settings, pipeline, asked, f"backfill {len(self.loads())}")
         (load_id,) = planned.load_ids
         with connect(self.db) as connection:
-            load = ledger.read_load(connection, load_id)
+            load = read_load(connection, load_id)
         self.finish(load, self.account.visible() if rows is None else rows)
         return load_id
 
@@ -92,13 +94,13 @@ class Log:
         with connect(self.db) as connection:
             ensure_table(connection, load.declaration)
             ensure_indexes(connection, load.declaration)
-            attempt = ledger.begin_attempt(connection, load)
+            attempt = begin_attempt(connection, load)
             create_attempt_table(connection, load, attempt)
             fill_attempt(connection, load, attempt, holes, quarantined)
             record_tasks(connection, load, attempt, holes, quarantined, 50)
             key_attempt_table(connection, load, attempt)
-            ledger.finish_staging(connection, load, attempt)
-            ledger.pass_checks(connection, ledger.read_load(connection, load.load_id))
+            finish_staging(connection, load, attempt)
+            pass_checks(connection, read_load(connection, load.load_id))
         publish_load(self.db, self.settings, load.load_id)
 
     def loads(self) -> list[Any]:

@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 from cutting import cut_log
 from declaring import declare, write_declaration
 from fix_kafka import create_topic
-from penstock import kafka as kafka_module
-from penstock.adoption import adopt
-from penstock.backfill.asking import AllGaps, ByOffsets, Span
-from penstock.backfill.running import renew_loads
+from penstock.backfill.request import AllGaps, ByOffsets, Span
+from penstock.backfill.run import renew_loads
 from penstock.cli.main import app
+from penstock.decide.adopt import adopt
+from penstock.decide.rollback import roll_back
+from penstock.decide.settle import approve_load
 from penstock.errors import (
     FencedError,
     IdentityError,
@@ -26,15 +27,14 @@ from penstock.errors import (
     PenstockError,
     WrongUseError,
 )
-from penstock.ledger import connect
-from penstock.planning import plan_load
-from penstock.publish import publish_load
-from penstock.ranges import Range
-from penstock.rollback import roll_back
-from penstock.settling import approve_load
-from penstock.stack import ports
-from penstock.stack.broker import Broker
-from penstock.status import read_status
+from penstock.kafka import admin as kafka_module
+from penstock.ledger.connection import connect
+from penstock.load.plan import plan_load
+from penstock.load.publish import publish_load
+from penstock.model.ranges import Range
+from penstock.status.pipelines import read_status
+from penstock_stack import ports
+from penstock_stack.broker import Broker
 from producing import Account
 from receiving import refused_port
 from whole_loads import Loader
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_loaders import Start
-    from penstock.adoption import Adopted, From
-    from penstock.health import Health
+    from penstock.decide.adopt import Adopted, From
+    from penstock.model.health import Health
 
 
 @pytest.fixture(scope="module")
@@ -421,7 +421,7 @@ def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_sin
 
 
 def test_an_adoption_is_of_what_was_shown(start: Start) -> None:
-    from penstock.adoption import preview_adoption
+    from penstock.decide.adopt import preview_adoption
 
     account, loader = start()
     account.send_orders(5)

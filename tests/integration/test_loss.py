@@ -12,17 +12,17 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from declaring import declare
-from penstock.acceptance import accept_loss
-from penstock.alerts import alert_once
+from penstock.alerts.due import find_untold
+from penstock.alerts.outbox import alert_once
+from penstock.decide.accept_loss import accept_loss
 from penstock.errors import IdentityError, LogCutError, LogLostError, WrongUseError
-from penstock.ledger import connect
-from penstock.planning import plan_load
-from penstock.ranges import Chunk, Range
-from penstock.reading import native
-from penstock.reading.contract import Source
-from penstock.staging import begin_staging, run_stage
-from penstock.status import read_status
-from penstock.untold import find_untold
+from penstock.kafka.readers import native
+from penstock.kafka.readers.contract import Source
+from penstock.ledger.connection import connect
+from penstock.load.plan import plan_load
+from penstock.load.stage import begin_staging, run_stage
+from penstock.model.ranges import Chunk, Range
+from penstock.status.pipelines import read_status
 from producing import Account, order
 from proving import find_faults
 from receiving import Receiver, refused_port
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.health import Health
-    from penstock.stack.broker import Broker
+    from penstock.model.health import Health
+    from penstock_stack.broker import Broker
 
     Start = Callable[..., tuple[Account, Loader]]
 
@@ -250,7 +250,7 @@ def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines(start: Start
 
 
 def test_a_preview_of_a_plan_holds_nothing_and_records_nothing(start: Start) -> None:
-    from penstock.loading import preview_load
+    from penstock.load.run import preview_load
 
     _, stopping = lose(start)
     with pytest.raises(LogLostError):

@@ -18,22 +18,22 @@ from psycopg import IsolationLevel
 from declaring import COLUMNS, declare, write_declaration
 from fix_loads import stage_rows
 from loading_process import BIN, await_true, query
-from penstock import ledger
-from penstock.backfill.asking import ByOffsets, Span
-from penstock.checking import _check_role
-from penstock.doctor.judging import judge_role
-from penstock.doctor.reading import read_known
+from penstock.backfill.request import ByOffsets, Span
+from penstock.decide.rollback import roll_back, undo_rollback
+from penstock.doctor.answers import read_known
+from penstock.doctor.judgement import judge_role
+from penstock.doctor.services import _check_role
 from penstock.errors import FencedError, PenstockError, WrongUseError
-from penstock.ledger import open_ledger
-from penstock.maintenance import levels
-from penstock.maintenance import merging as merging_module
-from penstock.maintenance.maintaining import maintain, preview_maintenance
-from penstock.maintenance.merging import Merge, merge_in
-from penstock.maintenance.reading import read_leaves
-from penstock.publish import publish_in
-from penstock.ranges import Range
-from penstock.rollback import roll_back, undo_rollback
-from penstock.target import attach_leaf
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.load.publish import publish_in
+from penstock.maintenance.leaves import read_leaves
+from penstock.maintenance.run import maintain, preview_maintenance
+from penstock.model.ranges import Range
+from penstock.target.postgres import levels
+from penstock.target.postgres import merge as merging_module
+from penstock.target.postgres.merge import Merge, merge_in
+from penstock.target.postgres.table import attach_leaf
 from producing import Account
 from proving import Watcher, find_faults
 from whole_loads import Loader
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.maintenance.maintaining import Maintained
-    from penstock.pipeline import Pipeline
-    from penstock.stack.broker import Broker
-    from penstock.stack.postgres import Postgres
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.maintenance.run import Maintained
+    from penstock_stack.broker import Broker
+    from penstock_stack.postgres import Postgres
 
 ORDERS = declare("topic", indexes=[["id"]])
 ROWS = 10
@@ -66,7 +66,7 @@ def _three(monkeypatch: pytest.MonkeyPatch) -> None:
 def validated(db: str, ranges: list[Range], kind: str = "live", pipeline: Pipeline = ORDERS) -> int:
     load_id = stage_rows(db, ranges, pipeline=pipeline, kind=kind)
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
     return load_id
 
 
@@ -237,7 +237,7 @@ def test_a_snapshot_from_before_the_swap_sees_every_row_after_it_and_a_publish_g
 def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_reader_waits(
     db: str, first: str, level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.maintenance.merging.SWAP_SECONDS", 1)
+    monkeypatch.setattr("penstock.target.postgres.merge.SWAP_SECONDS", 1)
     publish_loads(db, 2)
     with snapshot(db, first, level), ThreadPoolExecutor(1) as pool:
         publish_loads(db, 1, first=2)

@@ -13,25 +13,25 @@ import ledger_schema
 from declaring import declare
 from fix_loads import Bind, stage_rows
 from loading_process import query
-from penstock.checking import check_services
+from penstock.alerts.due import find_untold
+from penstock.decide.rollback import undo_rollback
+from penstock.doctor.services import check_services
 from penstock.errors import WrongUseError
-from penstock.ledger import migrate, open_ledger
-from penstock.migrating import read_migrations
-from penstock.proof.adding_up import find_ledger_faults
-from penstock.proof.counting import count_loads
-from penstock.publish import publish_load
-from penstock.quality import validate_load
-from penstock.ranges import Range
-from penstock.rollback import undo_rollback
+from penstock.ledger.connection import migrate, open_ledger
+from penstock.ledger.migration import read_migrations
+from penstock.load.publish import publish_load
+from penstock.load.validate import validate_load
+from penstock.model.ranges import Range
 from penstock.settings import Settings
-from penstock.status import read_status
-from penstock.untold import find_untold
+from penstock.status.pipelines import read_status
+from penstock.verify.ledger_sums import find_ledger_faults
+from penstock.verify.row_counts import count_loads
 from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.stack.postgres import Postgres
+    from penstock_stack.postgres import Postgres
 
 PIPELINE = declare("topic", indexes=[["id"]])
 _numbers = itertools.count(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from penstock.columns import FAMILIES, parse_type
+from penstock.declaration.columns import FAMILIES, parse_type
 
 ARGUMENTS = {"numeric": "(12,2)", "varchar": "(20)", "char": "(3)"}
 

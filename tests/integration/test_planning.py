@@ -11,15 +11,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-import penstock.kafka
+import penstock.kafka.admin
 from declaring import declare
 from fix_kafka import MakeTopic, await_partitions, create_topic
 from penstock.errors import FencedError, HeldError, IdentityError, KafkaError, LogLostError, WrongUseError
-from penstock.kafka import find_offsets_at, read_log
-from penstock.ledger import open_ledger, read_load
-from penstock.planning import plan_load
-from penstock.ranges import Range
-from penstock.stack.broker import Broker
+from penstock.kafka.admin import find_offsets_at, read_log
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.plan import plan_load
+from penstock.model.ranges import Range
+from penstock_stack.broker import Broker
 from producing import Account, order
 from proxy import LIST_OFFSETS, KafkaProxy
 

@@ -11,21 +11,21 @@ import pytest
 from declaring import COLUMNS, declare
 from fix_loads import Bind, plan_rows, stage_rows
 from loading_process import query
-from penstock import ledger
-from penstock.checking import check_services
+from penstock.doctor.services import check_services
 from penstock.errors import DeclarationError
-from penstock.ledger import connect, open_ledger
-from penstock.publish import publish_load
-from penstock.ranges import Range
+from penstock.ledger.connection import connect, open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.load.publish import publish_load
+from penstock.load.stage import begin_staging
+from penstock.model.ranges import Range
 from penstock.settings import Settings
-from penstock.staging import begin_staging
-from penstock.status import read_status
+from penstock.status.pipelines import read_status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.health import Health
-    from penstock.pipeline import Pipeline
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.model.health import Health
 
 ORDERS = declare("topic")
 OBSTACLES = {
@@ -50,7 +50,7 @@ def loaded(db: str, bound: Bind) -> dict[str, str]:
 
 def publish(db: str, kafka: dict[str, str], load_id: int) -> None:
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
     publish_load(db, kafka, load_id)
 
 

@@ -12,17 +12,17 @@ import pytest
 from declaring import COLUMNS, declare
 from fix_loads import Bind, stage_rows
 from loading_process import await_blocked, await_true
-from penstock import ledger
+from penstock.decide.settle import approve_load
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
-from penstock.ledger import connect, open_ledger
-from penstock.publish import publish_in, publish_load
-from penstock.ranges import Range
-from penstock.settling import approve_load
+from penstock.ledger.connection import connect, open_ledger
+from penstock.ledger.load import hold_load, pass_checks, read_load
+from penstock.load.publish import publish_in, publish_load
+from penstock.model.ranges import Range
 from privileges import superuser
 from proxy import Proxy
 
 if TYPE_CHECKING:
-    from penstock.pipeline import Pipeline
+    from penstock.declaration.pipeline import Pipeline
 
 
 def rows(db: str, query: str) -> list[Any]:
@@ -35,7 +35,7 @@ def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = 
     declared = pipeline or declare("topic", indexes=[["id"]])
     load_id = stage_rows(db, [Range(0, start, until)], pipeline=declared, kind=kind)
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
     return load_id
 
 
@@ -212,17 +212,17 @@ def test_a_load_that_was_staged_before_the_target_gained_a_column_is_published(
 ) -> None:
     before = stage_rows(db, [Range(0, 0, 10)])
     with open_ledger(db) as connection:
-        load = ledger.read_load(connection, before)
+        load = read_load(connection, before)
         if state == "validated":
-            ledger.pass_checks(connection, load)
+            pass_checks(connection, load)
         if state == "held":
-            ledger.hold_load(connection, load, "too little")
+            hold_load(connection, load, "too little")
     wider = declare("topic", columns={**COLUMNS, "more": {"type": "varchar(7)", "path": "$.more"}}, indexes=[["more"]])
     publish_load(db, bound(db), validated_load(db, 10, 20, wider, kind="backfill"))
 
     if state == "staged":
         with open_ledger(db) as connection:
-            ledger.pass_checks(connection, ledger.read_load(connection, before))
+            pass_checks(connection, read_load(connection, before))
     if state == "held":
         approve_load(db, bound(db), before, "ann", "it is right")
     else:
@@ -322,7 +322,7 @@ def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_fail
     db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_id = validated_load(db, 0, 100)
-    monkeypatch.setattr("penstock.publish.LOOK_UP_SECONDS", 1)
+    monkeypatch.setattr("penstock.load.publish.LOOK_UP_SECONDS", 1)
     with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
     address = psycopg.conninfo.conninfo_to_dict(db)

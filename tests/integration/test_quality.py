@@ -15,12 +15,12 @@ import pytest
 
 from declaring import declare
 from fix_loads import Bind, quarantine_record, stage_rows
-from penstock import ledger
 from penstock.errors import ChecksCrashedError, FencedError
-from penstock.ledger import connect
-from penstock.publish import publish_load
-from penstock.quality import Verdict, validate_load
-from penstock.ranges import Range
+from penstock.ledger.connection import connect
+from penstock.ledger.load import read_load
+from penstock.load.publish import publish_load
+from penstock.load.validate import Verdict, validate_load
+from penstock.model.ranges import Range
 from penstock.waiting import wait_until
 from privileges import superuser
 
@@ -339,12 +339,12 @@ def test_held_load_stays_held_and_ended_loads_have_no_verdict(db: str) -> None:
 
 
 def test_load_that_was_superseded_during_its_checks_is_fenced_and_keeps_no_results(db: str) -> None:
+    from penstock.load.validate import decide
     from penstock.quality.suite import check_load
-    from penstock.quality.validating import decide
 
     load_id = stage_rows(db)
     with connect(db) as connection:
-        load = ledger.read_load(connection, load_id)
+        load = read_load(connection, load_id)
     results = check_load(db, load)
     execute(db, "update penstock.load set state = 'superseded' where load_id = %s", [load_id])
     with pytest.raises(FencedError), connect(db) as connection:
@@ -356,12 +356,12 @@ def test_load_that_was_superseded_during_its_checks_is_fenced_and_keeps_no_resul
 
 
 def test_two_validations_at_once_end_with_one_verdict(db: str) -> None:
+    from penstock.load.validate import decide
     from penstock.quality.suite import check_load
-    from penstock.quality.validating import decide
 
     load_id = stage_rows(db)
     with connect(db) as connection:
-        load = ledger.read_load(connection, load_id)
+        load = read_load(connection, load_id)
     results = check_load(db, load)
     verdicts = []
     for _ in range(2):
@@ -397,7 +397,7 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     password = str(urlsplit(db).password)
     load_id = stage_rows(db)
     with connect(db) as connection:
-        load = ledger.read_load(connection, load_id)
+        load = read_load(connection, load_id)
     with warnings.catch_warnings(action="ignore"):
         source = suite._open_batch(Access(db, None), load).datasource
     assert source.connection_string == "postgresql+psycopg://"
@@ -418,7 +418,7 @@ def test_validate_writes_no_progress_bars(db: str, capfd: pytest.CaptureFixture[
 
 def test_importing_quality_imports_neither_great_expectations_nor_pandas() -> None:
     code = (
-        "import sys, penstock.quality, penstock.settling, penstock.alerts;"
+        "import sys, penstock.load.validate, penstock.decide.settle, penstock.alerts.outbox;"
         "print([m for m in ('great_expectations', 'pandas', 'apprise', 'pyspark', 'sqlalchemy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
@@ -427,7 +427,7 @@ def test_importing_quality_imports_neither_great_expectations_nor_pandas() -> No
 
 def test_importing_ahead_leaves_great_expectations_ready() -> None:
     code = (
-        "import sys, penstock.quality as q; t = q.import_ahead(); t.join();"
+        "import sys, penstock.load.validate as q; t = q.import_ahead(); t.join();"
         "print('penstock.quality.suite' in sys.modules, 'great_expectations' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

@@ -9,12 +9,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.errors import LogLostError, PenstockError, ReadError
-from penstock.kafka import read_log
-from penstock.ranges import Chunk, Range, cut_chunks
-from penstock.reading import native
-from penstock.reading import spark as spark_reader
-from penstock.reading.contract import CheckedChunk, Source
-from penstock.reading.datasource import register_source
+from penstock.kafka.admin import read_log
+from penstock.kafka.readers import native
+from penstock.kafka.readers import spark as spark_reader
+from penstock.kafka.readers.contract import CheckedChunk, Source
+from penstock.kafka.readers.data_source import register_source
+from penstock.model.ranges import Chunk, Range, cut_chunks
 from producing import Account, order
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.kafka import Isolation
-    from penstock.reading.contract import Part
-    from penstock.stack.broker import Broker
+    from penstock.kafka.readers.contract import Part
+    from penstock.model.log import Isolation
+    from penstock_stack.broker import Broker
 
     Read = Callable[[Source, Range], tuple[list[tuple[int, bytes | None]], CheckedChunk]]
 

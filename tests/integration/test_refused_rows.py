@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from penstock import flow
-from penstock.assignment import make_assignment
 from penstock.errors import PoisonError, StageError
-from penstock.ranges import cut_chunks
-from penstock.tasks import stage_natively
+from penstock.load.task import stage_natively
+from penstock.model.ranges import cut_chunks
+from penstock.target import row_flow as flow
+from penstock.target.assignment import make_assignment
 from producing import Account
 from staging_loads import begin
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
     from staging_loads import Begun
 
 # A page holds 8 KB of a row; a text of 30 bytes is too short to be stored elsewhere.

@@ -20,16 +20,16 @@ import yaml
 
 from declaring import declare
 from fix_loads import stage_rows
-from penstock import ledger
-from penstock.checking import check_checker
-from penstock.ledger import connect, migrate, open_ledger
-from penstock.publish import publish_in
-from penstock.quality import validate_load
-from penstock.ranges import Range
-from penstock.roles import LOADER, OWNER, arrange_roles, hand_over_tables
-from penstock.rollback import roll_back, undo_rollback
-from penstock.stack import ports
-from penstock.stack.postgres import Postgres, _program
+from penstock.decide.rollback import roll_back, undo_rollback
+from penstock.doctor.services import check_checker
+from penstock.ledger.connection import connect, migrate, open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.ledger.roles import LOADER, OWNER, arrange_roles, hand_over_tables
+from penstock.load.publish import publish_in
+from penstock.load.validate import validate_load
+from penstock.model.ranges import Range
+from penstock_stack import ports
+from penstock_stack.postgres import Postgres, _program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +157,7 @@ def test_an_owner_without_roles_migrates_and_is_told_what_a_superuser_has_to_run
 
 def publish(uri: str, load_id: int) -> None:
     with open_ledger(uri) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
         publish_in(connection, load_id)
 
 
@@ -231,8 +231,8 @@ def test_the_server_starts_from_programs_and_data_below_folders_of_root(
         shutil.copytree(package.parent / part, mine / part, symlinks=True)
     moved = ModuleSpec(package.name, None, is_package=True)
     moved.submodule_search_locations = [str(mine / package.name)]
-    monkeypatch.setattr("penstock.stack.postgres.find_spec", lambda _: moved)
-    monkeypatch.setattr("penstock.stack.postgres.PROGRAMS", open_place)
+    monkeypatch.setattr("penstock_stack.postgres.find_spec", lambda _: moved)
+    monkeypatch.setattr("penstock_stack.postgres.PROGRAMS", open_place)
     own = Postgres(mine / "postgres", *ports.choose(1))
     try:
         own.start()

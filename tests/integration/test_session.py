@@ -13,9 +13,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from declaring import declare
-from penstock import session
-from penstock.ledger import connect
-from penstock.proof.rows import hash_row
+from penstock.ledger import session
+from penstock.ledger.connection import connect
+from penstock.target.postgres.row_hash import hash_row
 from privileges import superuser
 from producing import Account
 from whole_loads import Loader
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
     AsRole = Callable[[str, str], str]
 

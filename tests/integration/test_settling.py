@@ -9,20 +9,20 @@ import psycopg
 import pytest
 
 from fix_loads import Bind, stage_rows
-from penstock.alerts import Alert, alert_once, claim_alert
+from penstock.alerts.outbox import Alert, alert_once, claim_alert
+from penstock.decide.settle import approve_load, discard_load, release_in
 from penstock.errors import FencedError, WrongUseError
-from penstock.ledger import connect
-from penstock.publish import publish_load
-from penstock.quality import validate_load
-from penstock.ranges import Range
-from penstock.settling import approve_load, discard_load, release_in
+from penstock.ledger.connection import connect
+from penstock.load.publish import publish_load
+from penstock.load.validate import validate_load
+from penstock.model.ranges import Range
 from privileges import superuser
 from receiving import Receiver, refused_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.alerts import AlertKind
+    from penstock.alerts.outbox import AlertKind
 
 
 @pytest.fixture

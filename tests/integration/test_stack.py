@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.stack import ports
-from penstock.stack.embedded import find_stack, take_down
-from penstock.stack.processes import MARK, await_condition, find_marked, find_working_in
+from penstock_stack import ports
+from penstock_stack.embedded import find_stack, take_down
+from penstock_stack.processes import MARK, await_condition, find_marked, find_working_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,8 @@ import psycopg
 import pytest
 
 from penstock.errors import FencedError, StageError
-from penstock.stack import ports
-from penstock.stack.processes import await_condition
-from penstock.submitting import (
+from penstock.spark.class_archive import make_archive
+from penstock.spark.submit import (
     QUIET_ARCHIVE,
     find_spark_submit,
     make_environment,
@@ -30,7 +29,8 @@ from penstock.submitting import (
     submit,
     zip_package,
 )
-from penstock.warming import make_archive
+from penstock_stack import ports
+from penstock_stack.processes import await_condition
 from producing import Account
 from staging_loads import begin
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
     from staging_loads import Begun
 
 CANARY = "canary-8d1f"
@@ -122,7 +122,7 @@ def test_the_zip_for_the_executors_is_the_same_every_time_and_has_the_sql(tmp_pa
     (tmp_path / "b").mkdir()
     first, second = zip_package(tmp_path), zip_package(tmp_path / "b")
     assert first.read_bytes() == second.read_bytes()
-    code = "import penstock.statements as s; print(s.__file__, len(s.read_statements('staging')))"
+    code = "import penstock.ledger.statements as s; print(s.__file__, len(s.read_statements('ledger/stage_task')))"
     ran = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(first)},

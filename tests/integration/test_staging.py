@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock import flow, staging, writing
-from penstock.assignment import make_assignment
 from penstock.errors import FencedError, LogLostError, PoisonError, StageError
-from penstock.ranges import cut_chunks
-from penstock.tasks import stage_natively
+from penstock.load import stage as staging
+from penstock.load.task import stage_natively
+from penstock.model.ranges import cut_chunks
+from penstock.target import row_flow as flow
+from penstock.target.assignment import make_assignment
+from penstock.target.postgres import copy as writing
 from privileges import superuser
 from producing import Account
 from staging_loads import begin
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.flow import Written
-    from penstock.stack.broker import Broker
+    from penstock.target.row_flow import Written
+    from penstock_stack.broker import Broker
     from staging_loads import Begun
 
 POISON = [

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from declaring import declare
-from penstock.ledger import open_ledger
-from penstock.status import read_status
+from penstock.ledger.connection import open_ledger
+from penstock.status.pipelines import read_status
 from producing import Account, order
 
 if TYPE_CHECKING:
     from fix_kafka import MakeTopic
-    from penstock.stack.broker import Broker
+    from penstock_stack.broker import Broker
 
 
 @pytest.mark.parametrize("committed_first", [True, False])

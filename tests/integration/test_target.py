@@ -12,18 +12,19 @@ import pytest
 from declaring import COLUMNS, declare
 from fix_loads import Bind, plan_rows, stage_rows
 from loading_process import locked, query
-from penstock import brief_locks, ledger
+from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import PenstockError
-from penstock.ledger import connect, open_ledger
-from penstock.publish import publish_load
-from penstock.ranges import Range
-from penstock.rollback import roll_back, undo_rollback
-from penstock.staging import begin_staging
+from penstock.ledger.connection import connect, open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.load.publish import publish_load
+from penstock.load.stage import begin_staging
+from penstock.model.ranges import Range
+from penstock.target.postgres import brief_locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pipeline import Pipeline
+    from penstock.declaration.pipeline import Pipeline
 
 LONGER = {**COLUMNS, "more": {"type": "text", "path": "$.more"}}
 
@@ -32,7 +33,7 @@ def publish(db: str, bound: Bind, start: int, until: int, pipeline: Pipeline | N
     """A load of partition 0 with a row for each offset."""
     load_id = stage_rows(db, [Range(0, start, until)], pipeline=pipeline)
     with open_ledger(db) as connection:
-        ledger.pass_checks(connection, ledger.read_load(connection, load_id))
+        pass_checks(connection, read_load(connection, load_id))
     publish_load(db, bound(db), load_id)
     return load_id
 

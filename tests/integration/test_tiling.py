@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from declaring import declare
 from fix_loads import plan_rows
-from penstock.coverage import bring_back, cover_ranges, set_aside
-from penstock.kafka import PartitionLog
-from penstock.ledger import connect, read_load, run
-from penstock.losses import Loss, record_losses
-from penstock.plan import Fault
-from penstock.ranges import Range
+from penstock.ledger.connection import connect
+from penstock.ledger.coverage import bring_back, cover_ranges, set_aside
+from penstock.ledger.load import read_load, run
+from penstock.load.loss import Loss, record_losses
+from penstock.model.log import PartitionLog
+from penstock.model.plan import Fault
+from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
-    from penstock.ledger import Connection, Load
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
 
 Step = tuple[Literal["load", "lose", "roll back", "undo", "fill"], int, int]
 steps = st.tuples(st.sampled_from(["load", "lose", "roll back", "undo", "fill"]), st.integers(0, 1), st.integers(1, 30))

@@ -8,11 +8,11 @@ from confluent_kafka.admin import AdminClient
 from declaring import declare
 from fix_kafka import MakeTopic
 from loading_process import query
-from penstock.kafka import read_log
-from penstock.planning import plan_load
-from penstock.ranges import Range
-from penstock.stack.broker import Broker
-from penstock.truncation import find_cuts
+from penstock.kafka.admin import read_log
+from penstock.kafka.leader_epochs import find_cuts
+from penstock.load.plan import plan_load
+from penstock.model.ranges import Range
+from penstock_stack.broker import Broker
 from producing import Account, order
 
 

@@ -16,12 +16,12 @@ from psycopg import sql
 from compacting import COMPACTED, compacting
 from declaring import COLUMNS, declare
 from loading_process import await_true
-from penstock.backfill.asking import AllGaps, ByOffsets, Span
-from penstock.ledger import connect, open_ledger
-from penstock.proof.rows import hash_row
-from penstock.proof.verifying import verify_pipeline
-from penstock.rollback import roll_back, undo_rollback
-from penstock.status import read_status
+from penstock.backfill.request import AllGaps, ByOffsets, Span
+from penstock.decide.rollback import roll_back, undo_rollback
+from penstock.ledger.connection import connect, open_ledger
+from penstock.status.pipelines import read_status
+from penstock.target.postgres.row_hash import hash_row
+from penstock.verify.run import verify_pipeline
 from plain_consumer import open_consumer, read_to_end
 from privileges import superuser
 from producing import Account, order
@@ -29,9 +29,9 @@ from producing import Account, order
 if TYPE_CHECKING:
     from fix_kafka import MakeTopic
     from fix_loaders import Start
-    from penstock.health import Health
-    from penstock.proof.faults import Fault
-    from penstock.stack.broker import Broker
+    from penstock.model.health import Health
+    from penstock.verify.faults import Fault
+    from penstock_stack.broker import Broker
     from whole_loads import Loader, MakeLoader
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from fix_kafka import MakeTopic
 from loading_process import await_true, query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_ids, read_to_end
 from producing import Account, order
 from proving import Watcher, find_faults

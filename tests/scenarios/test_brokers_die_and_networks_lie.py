@@ -11,15 +11,16 @@ from confluent_kafka import TopicPartition
 from fix_cluster import Cluster
 from fix_kafka import MakeTopic
 from loading_process import await_blocked, await_true, query, stopped_at_first_copy
-from penstock import kafka as asking
-from penstock.assignment import make_assignment
 from penstock.errors import KafkaError, ReadError
-from penstock.ledger import open_ledger, read_load
-from penstock.ranges import Range, cut_chunks
-from penstock.reading import native
-from penstock.stack.broker import Broker
-from penstock.staging import begin_staging
-from penstock.tasks import stage_natively
+from penstock.kafka import admin as asking
+from penstock.kafka.readers import native
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.stage import begin_staging
+from penstock.load.task import stage_natively
+from penstock.model.ranges import Range, cut_chunks
+from penstock.target.assignment import make_assignment
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer
 from producing import Account
 from proving import Watcher, find_faults

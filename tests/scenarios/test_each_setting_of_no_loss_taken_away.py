@@ -17,8 +17,8 @@ from fix_kafka import MakeTopic
 from loading_process import await_true, query
 from penstock.errors import KafkaError as PenstockKafkaError
 from penstock.errors import LogLostError
-from penstock.ranges import Range
-from penstock.stack.broker import Broker
+from penstock.model.ranges import Range
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_ids, read_to_end, run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults

@@ -14,7 +14,7 @@ import pytest
 
 from fix_kafka import MakeTopic
 from loading_process import await_blocked, await_true, locked, query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from producing import Account
 from proving import Watcher, find_faults
 from proxy import OFFSET_COMMIT, KafkaProxy
@@ -23,7 +23,7 @@ from whole_loads import MakeLoader
 LOADER = Path(__file__).parents[1] / "plain_loader.py"
 # The product's own function, in a process that can be killed.
 PUBLISH = (
-    "import os, sys; from penstock.publish import publish_load;"
+    "import os, sys; from penstock.load.publish import publish_load;"
     " publish_load(os.environ['PENSTOCK_DB'], {'bootstrap.servers': sys.argv[2]}, int(sys.argv[1]))"
 )
 

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fix_kafka import MakeTopic, add_partitions
 from loading_process import query
-from penstock.ranges import Range
-from penstock.stack.broker import Broker
+from penstock.model.ranges import Range
+from penstock_stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import Account
 from proving import find_faults

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from fix_kafka import MakeTopic
 from loading_process import await_true, query
-from penstock.kafka import read_log
-from penstock.stack.broker import Broker
+from penstock.kafka.admin import read_log
+from penstock_stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults

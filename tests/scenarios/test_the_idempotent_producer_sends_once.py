@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from fix_kafka import MakeTopic
 from loading_process import query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from plain_consumer import run_hourly
 from producing import HASTY, Account, Sent, order
 from proving import find_faults

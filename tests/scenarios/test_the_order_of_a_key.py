@@ -13,7 +13,7 @@ from confluent_kafka import Message, Producer, TopicPartition
 from declaring import COLUMNS
 from fix_kafka import MakeTopic, add_partitions
 from loading_process import query
-from penstock.stack.broker import Broker
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_to_end
 from producing import Account, Sent
 from proving import find_faults

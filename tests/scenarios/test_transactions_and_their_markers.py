@@ -7,10 +7,11 @@ from confluent_kafka import TopicPartition
 
 from fix_kafka import MakeTopic
 from loading_process import query
-from penstock.holes.examining import name_holes
-from penstock.kafka import Isolation, PartitionLog, read_log
-from penstock.ranges import Range
-from penstock.stack.broker import Broker
+from penstock.holes.examination import name_holes
+from penstock.kafka.admin import read_log
+from penstock.model.log import Isolation, PartitionLog
+from penstock.model.ranges import Range
+from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_ids, read_to_end
 from producing import Account, order
 from proving import Watcher, find_faults

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.alerts import Alert, read_alert_targets, render_body, render_title, send_alert
+from penstock.alerts.outbox import Alert, read_alert_targets, render_body, render_title, send_alert
 from penstock.errors import WrongUseError
-from penstock.ranges import Range
+from penstock.model.ranges import Range
 from receiving import Receiver, Silence, refused_port
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_receiver_that_never_answers_is_given_up_in_time() -> None:
 
 def test_receiver_that_never_answers_keeps_no_process_from_ending() -> None:
     code = (
-        "import sys; from penstock.alerts import *; "
+        "import sys; from penstock.alerts.outbox import *; "
         "print(send_alert([sys.argv[1]], Alert('orders', 'load_failed', 'r', 'n'), seconds=2))"
     )
     with Silence() as silence:

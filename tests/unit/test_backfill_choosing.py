@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backfill.asking import AllGaps, ByOffsets, ByTime, Span, read_form, read_what
-from penstock.backfill.choosing import Known, choose_gaps, choose_spans, find_refusals, spans_of_time
-from penstock.backfill.estimating import Past, estimate_seconds
+from penstock.backfill.choice import Known, choose_gaps, choose_spans, find_refusals, spans_of_time
+from penstock.backfill.estimate import Past, estimate_seconds
+from penstock.backfill.request import AllGaps, ByOffsets, ByTime, Span, read_form, read_what
 from penstock.errors import WrongUseError
-from penstock.kafka import PartitionLog
-from penstock.ranges import Held, Range
+from penstock.model.log import PartitionLog
+from penstock.model.ranges import Held, Range
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

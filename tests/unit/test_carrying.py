@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 from penstock import errors
-from penstock.alerts import Alert, render_body
-from penstock.carrying import CarriedCause, CarriedError, LastWords, recover_error, tell_error
+from penstock.alerts.outbox import Alert, render_body
 from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError
-from penstock.ledger import concerning, explain, keep_cause
-from penstock.ranges import Range, name_few, name_ranges
+from penstock.ledger.connection import concerning, explain, keep_cause
+from penstock.model.ranges import Range, name_few, name_ranges
+from penstock.spark.error_transport import CarriedCause, CarriedError, LastWords, recover_error, tell_error
 
 RANGES = (Range(0, 5, 9), Range(3, 0, 2**53))
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)]

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from penstock.cli.main import app
-from penstock.pipeline import Pipeline
+from penstock.declaration.pipeline import Pipeline
 from penstock.settings import PIPELINES, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_the_settings_of_the_command_line_are_complete() -> None:
 
 def test_the_connections_are_the_ones_that_the_tasks_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))  # where Airflow writes its files when it is first imported
-    from penstock.orchestration import connections
+    from penstock.airflow import connections
 
     given = {name: value for name, value in airflow_environment().items() if name.startswith("AIRFLOW_CONN_")}
     for name, value in given.items():

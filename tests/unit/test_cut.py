@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cut import bisect_cut
-from penstock.lag import First
-from penstock.ranges import Range
+from penstock.decide.find_truncation import bisect_cut
+from penstock.kafka.first_records import First
+from penstock.model.ranges import Range
 
 
 @st.composite

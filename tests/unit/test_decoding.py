@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.columns import parse_type
-from penstock.conversion import make_conversion
+from penstock.declaration.columns import parse_type
 from penstock.declaration.json_path import MOST_STEPS
-from penstock.decoding import MAX_VALUE, Decoder, Field, Layout
-from penstock.reading.contract import Batch
-from penstock.unfit import Unfit
+from penstock.kafka.readers.contract import Batch
+from penstock.records.columns.conversions import make_conversion
+from penstock.records.decoder import MAX_VALUE, Decoder, Field, Layout
+from penstock.records.rejection import Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

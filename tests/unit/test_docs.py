@@ -15,10 +15,10 @@ from docs.make_reference import PAGE, write_page
 from penstock import errors
 from penstock.cli.main import app
 from penstock.cli.output import STATES
-from penstock.health import Word
-from penstock.migrating import read_migrations
+from penstock.ledger.migration import read_migrations
+from penstock.model.health import Word
 from penstock.quality.expectations import LIVE_LOADS
-from penstock.unfit import Reason
+from penstock.records.rejection import Reason
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

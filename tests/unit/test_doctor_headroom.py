@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.doctor.commands import Commands
 from penstock.doctor.headroom import Headroom, count_hours, find_growth, judge_headroom, measure_headroom
 from penstock.doctor.retention import ENDLESS, Need, Retention
-from penstock.kafka import PartitionLog
+from penstock.model.log import PartitionLog
 
 HOUR_MS = 3_600_000
 NOW = 1_800_000_000_000

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from declaring import declare
-from penstock.doctor import judging
+from penstock.doctor import judgement as judging
 from penstock.doctor.commands import Commands
 from penstock.doctor.copies import judge_copies, judge_elections
 from penstock.doctor.facts import Cluster, Copies, Finding, Known, Topic
 from penstock.doctor.retention import find_need, judge_cleanup, judge_clock, judge_size, judge_time, read_retention
-from penstock.kafka import PartitionLog, TopicLog
+from penstock.model.log import PartitionLog, TopicLog
 
 COMMANDS = Commands("broker:9092", "orders")
 SAFE = {

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.doctor.commands import Commands
 from penstock.doctor.transactions import LONGEST, describe_transaction, judge_transactions
-from penstock.holes.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction
+from penstock.kafka.batches.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 COMMANDS = Commands("broker:9092", "orders")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.health import Found, Missing, Newest, OpenHold, judge
-from penstock.kafka import PartitionLog
-from penstock.plan import Fault
+from penstock.model.health import Found, Missing, Newest, OpenHold, judge
+from penstock.model.log import PartitionLog
+from penstock.model.plan import Fault
 
 FAULT = Fault("log_start_passed", 0, 5, PartitionLog(9, 20))
 CUT = Fault("beyond_end", 1, 50, PartitionLog(0, 8))

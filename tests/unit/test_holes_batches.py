@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from penstock.errors import KafkaError
-from penstock.holes.batches import HEADER, Aborted, Batch, describe_batches, split_batches
-from penstock.holes.codecs import decompress
-from penstock.holes.spans import Span, What, tile_spans
+from penstock.kafka.batches.codecs import decompress
+from penstock.kafka.batches.record_batch import HEADER, Aborted, Batch, describe_batches, split_batches
+from penstock.kafka.batches.spans import Span, What, tile_spans
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

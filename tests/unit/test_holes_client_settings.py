@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from penstock.errors import KafkaError, WrongUseError
-from penstock.holes.client_settings import translate_settings
-from penstock.holes.second_reader import SecondReader
-from penstock.reading.native import FORCED, TUNING
-from penstock.stack import ports
+from penstock.kafka.batches.client_settings import translate_settings
+from penstock.kafka.batches.reader import SecondReader
+from penstock.kafka.readers.native import FORCED, TUNING
+from penstock_stack import ports
 
 SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_not_there_is_a_wrong_setting() -> None:
 
 
 def test_no_password_is_in_a_log_or_an_error(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.holes.second_reader.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("penstock.kafka.batches.reader.ANSWER_SECONDS", 0.5)
     with socket.create_server((ports.LOOPBACK, 0)) as silent:  # takes connections, and never answers
         settings = {
             "bootstrap.servers": f"{ports.LOOPBACK}:{silent.getsockname()[1]}",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.holes.naming import (
+from penstock.holes.kinds import (
     HOLDS_A_RECORD,
     KINDS,
     MOST_RANGES,
@@ -22,7 +22,7 @@ from penstock.holes.naming import (
     Unexplained,
     name_holes_by,
 )
-from penstock.holes.spans import Span, What, tile_spans
+from penstock.kafka.batches.spans import Span, What, tile_spans
 
 # What each offset is, told without the code under test.
 EXPECTED: dict[What, Kind] = {"aborted": "aborted", "marker": "marker", "removed": "compacted", "gone": "gone"}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from penstock.columns import parse_type
-from penstock.decoding import Decoder, Field, Layout
-from penstock.reading.contract import Batch
+from penstock.declaration.columns import parse_type
+from penstock.kafka.readers.contract import Batch
+from penstock.records.decoder import Decoder, Field, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

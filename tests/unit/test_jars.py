@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import WrongUseError
-from penstock.stack.jars import CHECKSUMS, find_jars, read_checksums, verify_jars
+from penstock_stack.jars import CHECKSUMS, find_jars, read_checksums, verify_jars
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import KafkaException
 
-from penstock import kafka
 from penstock.errors import KafkaError
-from penstock.kafka import Client, PassingError, ask_while_passing, connect
+from penstock.kafka import admin as kafka
+from penstock.kafka.admin import Client, PassingError, ask_while_passing, connect
 
 
 @pytest.fixture

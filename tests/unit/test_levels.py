@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.maintenance.levels import FAN_IN, Leaf, foresee, join, plan_merges
+from penstock.target.postgres.levels import FAN_IN, Leaf, foresee, join, plan_merges
 
 gaps = st.integers(0, 3)
 

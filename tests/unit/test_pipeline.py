@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from penstock.declaration.expectations import EXPECTATIONS
 from penstock.declaration.json_path import format_path, parse_path
+from penstock.declaration.pipeline import Check, Column, Pipeline, Target
 from penstock.declaration.schedules import check_schedule
-from penstock.pipeline import Check, Column, Pipeline, Target
 
 MINIMAL: dict[str, Any] = {
     "name": "orders",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columns import FAMILIES, MAX_LENGTH, MAX_PRECISION, SPELLINGS, parse_type
+from penstock.declaration.columns import FAMILIES, MAX_LENGTH, MAX_PRECISION, SPELLINGS, parse_type
 
 WRITTEN = [
     ("smallint", "smallint", "smallint"),

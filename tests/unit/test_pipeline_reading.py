@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.airflow import declarations as declared
 from penstock.declaration import yaml_lines
+from penstock.declaration.pipeline import Pipeline, read_each, read_named, read_pipeline, read_pipelines
 from penstock.declaration.yaml_lines import read_yaml
 from penstock.errors import DeclarationError, WrongUseError
-from penstock.orchestration import declared
-from penstock.pipeline import Pipeline, read_each, read_named, read_pipeline, read_pipelines
 
 SAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 GOOD = """\
@@ -81,6 +81,7 @@ def test_two_pipelines_cannot_share_a_target_and_the_first_stays(tmp_path: Path)
     (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
     first, second = read_each(tmp_path).values()
     assert isinstance(first, Pipeline)
+    assert isinstance(second, DeclarationError)
     assert second.what.replace(f"{tmp_path}/", "") == (
         "returns.yaml:6: target: analytics.orders is the target of orders.yaml too; allowed: one pipeline a target"
     )

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
+from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.schema import json_schema, write_schema
 from penstock.declaration.yaml_lines import read_yaml
-from penstock.pipeline import Pipeline
 
 FOLDER = Path(__file__).parents[2] / "include" / "pipelines"
 SAMPLES = sorted(FOLDER.glob("*.yaml"))
@@ -111,9 +111,9 @@ def test_the_expectations_are_those_of_the_installed_great_expectations() -> Non
 
 IMPORTS = """
 import sys
-import penstock.pipeline
+import penstock.declaration.pipeline
 from pathlib import Path
-penstock.pipeline.read_pipelines(Path(sys.argv[1]))
+penstock.declaration.pipeline.read_pipelines(Path(sys.argv[1]))
 print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.kafka import PartitionLog
-from penstock.plan import Fault, find_faults, find_suspects, go_on, open_positions, pass_over, plan_ranges
-from penstock.ranges import Range
+from penstock.model.log import PartitionLog
+from penstock.model.plan import Fault, find_faults, find_suspects, go_on, open_positions, pass_over, plan_ranges
+from penstock.model.ranges import Range
 
 offsets = st.integers(min_value=0, max_value=2**62)
 partition_logs = st.builds(lambda start, size: PartitionLog(start, start + size), offsets, st.integers(0, 10_000))

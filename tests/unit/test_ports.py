@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 
-from penstock.stack import ports
+from penstock_stack import ports
 
 
 def listen(port: int) -> socket.socket:

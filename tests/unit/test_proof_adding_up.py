@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.kafka import PartitionLog
-from penstock.proof.adding_up import Standing, judge_standing
-from penstock.proof.chunks import Staged, choose_share, find_cut, find_held, group_passes, span_of
-from penstock.ranges import Range
+from penstock.model.log import PartitionLog
+from penstock.model.ranges import Range
+from penstock.verify.chunks import Staged, choose_share, find_cut, find_held, group_passes, span_of
+from penstock.verify.ledger_sums import Standing, judge_standing
 
 KINDS = ("covered", "lost", "gaps")
 cuts = st.lists(st.integers(0, 200), min_size=2, max_size=12, unique=True).map(sorted)

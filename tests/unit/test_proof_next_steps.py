@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.faults import Fault
-from penstock.proof.looking import ANOTHER_VALUE
-from penstock.proof.verifying import OTHER_TOPIC, Verified
-from penstock.ranges import Range
+from penstock.model.ranges import Range
+from penstock.verify.faults import Fault
+from penstock.verify.findings import ANOTHER_VALUE
+from penstock.verify.run import OTHER_TOPIC, Verified
 
 PLACE = Range(0, 17, 18)
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.proof.records import add_hashes, hash_records, sum_hashes
+from penstock.records.fingerprint import add_hashes, hash_records, sum_hashes
 
 Record = tuple[int, bytes | None, bytes | None]
 parts = st.none() | st.binary(max_size=4)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ranges import (
+from penstock.model.ranges import (
     MOST_TOGETHER,
     Range,
     cut_chunks,

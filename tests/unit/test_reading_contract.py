@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LogLostError, ReadError, WrongUseError
-from penstock.ranges import Chunk, Range
-from penstock.reading.contract import Batch, CheckedChunks, End, Source
-from penstock.reading.java_settings import translate_settings
+from penstock.kafka.readers.contract import Batch, CheckedChunks, End, Source
+from penstock.kafka.readers.java_settings import translate_settings
+from penstock.model.ranges import Chunk, Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from penstock.reading.contract import CheckedChunk
+    from penstock.kafka.readers.contract import CheckedChunk
 
 SOURCE = Source({}, "orders", "read_committed")
 

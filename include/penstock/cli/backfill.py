@@ -7,10 +7,10 @@ from typing import Annotated, TextIO
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, Why, read_environment, whoami
+from penstock.cli.arguments import Json, Name, Who, Why, read_environment, whoami
 from penstock.cli.output import stopping
+from penstock.declaration.pipeline import Pipeline, read_named
 from penstock.errors import WrongUseError
-from penstock.pipeline import Pipeline, read_named
 from penstock.settings import Settings
 
 Offsets = Annotated[
@@ -39,10 +39,10 @@ def backfill(
     json: Json = False,
 ) -> None:
     """Load any range below the positions: for the first time after all, or in place of what is there."""
-    from penstock.backfill.asking import Asked, read_what
-    from penstock.backfill.planning import plan_backfill, preview_backfill
+    from penstock.backfill.plan import plan_backfill, preview_backfill
+    from penstock.backfill.request import Asked, read_what
     from penstock.cli.backfill_tables import show_draft
-    from penstock.loading import name_run
+    from penstock.load.run import name_run
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()
@@ -76,7 +76,7 @@ def rollback(
 ) -> None:
     """Take a published load out of its target; its ranges become gaps, its rows are kept for a while."""
     from penstock.cli.tables import describe_range
-    from penstock.rollback import roll_back, undo_rollback
+    from penstock.decide.rollback import roll_back, undo_rollback
 
     with stopping(as_json=json, load=load):
         moved = (undo_rollback if undo else roll_back)(read_environment().db, load, who or whoami(), why)
@@ -97,7 +97,7 @@ def _refuse_both(resume: int, *asked: object) -> None:
 def _run(
     settings: Settings, pipeline: Pipeline, backfill_id: int, parallel: int, spark_log: TextIO, *, as_json: bool
 ) -> None:
-    from penstock.backfill.running import run_backfill
+    from penstock.backfill.run import run_backfill
     from penstock.cli.backfill_tables import describe_progress
 
     progress = run_backfill(settings, pipeline, backfill_id, parallel, output.tell, spark_log)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.backfill.planning import describe_draft
+from penstock.backfill.plan import describe_draft
 from penstock.cli import output
 from penstock.cli.tables import describe_range
 
 if TYPE_CHECKING:
-    from penstock.backfill.planning import Draft
-    from penstock.backfill.running import Progress
+    from penstock.backfill.plan import Draft
+    from penstock.backfill.run import Progress
 
 
 def describe_progress(backfill_id: int, progress: Progress) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from penstock.cli.output import people, result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.doctor.examining import Diagnosis
+    from penstock.doctor.examination import Diagnosis
     from penstock.doctor.headroom import Headroom
 
 COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}

@@ -7,19 +7,19 @@ import typer
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, read_environment
+from penstock.cli.arguments import Json, Name, read_environment
 from penstock.cli.output import stopping
-from penstock.pipeline import read_named
-from penstock.ranges import name_few
+from penstock.declaration.pipeline import read_named
+from penstock.model.ranges import name_few
 
 if TYPE_CHECKING:
-    from penstock.holes.examining import HoleRange, HolesNamed
+    from penstock.holes.examination import HoleRange, HolesNamed
 
 
 def holes(name: Name, *, json: Json = False) -> None:
     """Tell the holes apart by a second reader of the log: aborted, marker, compacted, or unexplained."""
-    from penstock.holes.examining import count_holes, name_holes
-    from penstock.ledger import open_ledger
+    from penstock.holes.examination import count_holes, name_holes
+    from penstock.ledger.connection import open_ledger
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()

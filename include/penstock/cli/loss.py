@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, Why, read_environment, whoami
+from penstock.cli.arguments import Json, Name, Who, Why, read_environment, whoami
 from penstock.cli.output import stopping
+from penstock.declaration.pipeline import read_named
 from penstock.errors import WrongUseError
-from penstock.pipeline import read_named
 
 if TYPE_CHECKING:
-    from penstock.adoption import Adoption
+    from penstock.decide.adopt import Adoption
 
 
 From = Annotated[
@@ -23,8 +23,8 @@ From = Annotated[
 
 def accept_loss(name: Name, *, why: Why, who: Who = None, json: Json = False) -> None:
     """Record what the log has lost, exactly, and let the next run go on from the log's start."""
-    from penstock.acceptance import accept_loss as accept
     from penstock.cli.tables import describe_range
+    from penstock.decide.accept_loss import accept_loss as accept
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()
@@ -46,8 +46,8 @@ def adopt(
     json: Json = False,
 ) -> None:
     """Go on with another topic under the pipeline's name, or with a log that was cut; say first what that means."""
-    from penstock.adoption import adopt as adopt_log
-    from penstock.adoption import preview_adoption
+    from penstock.decide.adopt import adopt as adopt_log
+    from penstock.decide.adopt import preview_adoption
 
     with stopping(as_json=json, pipeline=name):
         if json and not yes:
@@ -73,8 +73,8 @@ def _describe_adopted(name: str, generation: int, positions: dict[int, int]) -> 
 
 def describe_adoption(drafted: "Adoption") -> list[str]:
     """Say what an adoption means, line by line."""
-    from penstock.identity import describe_change
-    from penstock.ranges import name_few
+    from penstock.kafka.identity import describe_change
+    from penstock.model.ranges import name_few
 
     old, name = drafted.old, drafted.pipeline.name
     changed = describe_change(drafted.pipeline.topic, old.identity, drafted.log.identity)

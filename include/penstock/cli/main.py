@@ -1,12 +1,12 @@
 """The commands. Settings are read here, at the entry, and handed on."""
 
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from penstock.cli import output, tables
-from penstock.cli.backfill import backfill, rollback
-from penstock.cli.entry import (
+from penstock.cli.arguments import (
     Json,
     LoadId,
     Name,
@@ -19,13 +19,13 @@ from penstock.cli.entry import (
     read_environment,
     whoami,
 )
+from penstock.cli.backfill import backfill, rollback
 from penstock.cli.holes import holes
 from penstock.cli.loss import accept_loss, adopt
 from penstock.cli.maintenance import maintain
 from penstock.cli.output import stopping
-from penstock.cli.stack import app as stack_app
 from penstock.cli.verify import verify
-from penstock.pipeline import read_named
+from penstock.declaration.pipeline import read_named
 
 app = typer.Typer(
     name="penstock",
@@ -34,7 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(stack_app, name="stack")
+if find_spec("penstock_stack"):
+    # The embedded stack is for trying and testing. It is a package of its own, which production does not install.
+    from penstock_stack.command import app as stack_app
+
+    app.add_typer(stack_app, name="stack")
 
 app.command()(backfill)
 app.command()(rollback)
@@ -53,7 +57,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check declarations: all mistakes at once, and whether topic, target and rights are as they say."""
-    from penstock.checking import check_services
+    from penstock.doctor.services import check_services
 
     with stopping(as_json=json):
         pipelines = choose_pipelines(find_folder(), names)
@@ -71,7 +75,7 @@ def check(
 @app.command()
 def migrate(*, json: Json = False) -> None:
     """Create the ledger in the database, or bring it up to date."""
-    from penstock.ledger import migrate as migrate_ledger
+    from penstock.ledger.connection import migrate as migrate_ledger
 
     with stopping(as_json=json):
         migrated = migrate_ledger(read_environment().db)
@@ -88,7 +92,7 @@ def migrate(*, json: Json = False) -> None:
 @app.command()
 def plan(name: Name, *, json: Json = False) -> None:
     """Show what the next load would read. Nothing is written."""
-    from penstock.loading import preview_load
+    from penstock.load.run import preview_load
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()
@@ -110,7 +114,7 @@ def run(
 ) -> None:
     """Load what is new: plan, stage, validate, publish."""
     from penstock.cli.progress import following
-    from penstock.loading import name_run, run_load
+    from penstock.load.run import name_run, run_load
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()
@@ -127,8 +131,8 @@ def run(
 @app.command()
 def status(names: Names = None, *, json: Json = False) -> None:
     """Say how each pipeline is, why, and what to do next."""
-    from penstock.ledger import open_ledger
-    from penstock.status import read_broken_status, read_status
+    from penstock.ledger.connection import open_ledger
+    from penstock.status.pipelines import read_broken_status, read_status
 
     with stopping(as_json=json):
         settings = read_environment()
@@ -148,9 +152,9 @@ def status(names: Names = None, *, json: Json = False) -> None:
 def doctor(names: Names = None, *, json: Json = False) -> None:
     """Look for settings that can lose records, and tell how long what is not loaded yet is kept."""
     from penstock.cli.doctor import doctor_document, print_doctor
-    from penstock.doctor.examining import diagnose_broken, examine_pipelines
-    from penstock.doctor.reading import read_known
-    from penstock.ledger import open_ledger
+    from penstock.doctor.answers import read_known
+    from penstock.doctor.examination import diagnose_broken, examine_pipelines
+    from penstock.ledger.connection import open_ledger
 
     with stopping(as_json=json):
         settings = read_environment()
@@ -172,7 +176,7 @@ def doctor(names: Names = None, *, json: Json = False) -> None:
 @app.command()
 def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
     """Publish a held load as it is."""
-    from penstock.settling import approve_load
+    from penstock.decide.settle import approve_load
 
     with stopping(as_json=json, load=load):
         settings = read_environment()
@@ -183,7 +187,7 @@ def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> N
 @app.command()
 def discard(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
     """Give an unpublished load up; its offsets are planned again by the next load."""
-    from penstock.settling import discard_load
+    from penstock.decide.settle import discard_load
 
     with stopping(as_json=json, load=load):
         discard_load(read_environment().db, load, who or whoami(), why)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Names, choose_each, read_environment
+from penstock.cli.arguments import Json, Names, choose_each, read_environment
 from penstock.cli.output import stopping
+from penstock.declaration.pipeline import Pipeline
 from penstock.errors import PenstockError
-from penstock.ledger import concerning
-from penstock.pipeline import Pipeline
+from penstock.ledger.connection import concerning
 
 if TYPE_CHECKING:
-    from penstock.maintenance.maintaining import Maintained
+    from penstock.maintenance.run import Maintained
 
 
 def maintain(
@@ -50,8 +50,8 @@ def maintain(
 
 
 def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> "Maintained":
-    from penstock.maintenance.maintaining import maintain as maintain_pipeline
-    from penstock.maintenance.maintaining import preview_maintenance
+    from penstock.maintenance.run import maintain as maintain_pipeline
+    from penstock.maintenance.run import preview_maintenance
 
     with concerning(pipeline.name):
         done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.tell)

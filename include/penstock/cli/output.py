@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from penstock.errors import FencedError, HeldError, LogLostError, OutcomeUnknownError, PenstockError, WrongUseError
-from penstock.ledger import concerning
+from penstock.ledger.connection import concerning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

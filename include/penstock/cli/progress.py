@@ -10,8 +10,8 @@ import psycopg
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from penstock.cli.output import people
-from penstock.ledger import open_ledger
-from penstock.statements import read_statements
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.statements import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,9 @@ def _follow(uri: str, pipeline: str, bar: Progress, done: threading.Event) -> No
         connection.autocommit = True
         while not done.wait(0.5):
             try:
-                rows = connection.execute(read_statements("status")["read_progress"], {"pipeline": pipeline}).fetchall()
+                rows = connection.execute(
+                    read_statements("ledger/status")["read_progress"], {"pipeline": pipeline}
+                ).fetchall()
             except psycopg.OperationalError:
                 return  # the load itself says what is wrong with the database
             for partition, planned, offsets, rate in rows:

@@ -9,18 +9,18 @@ from psycopg.rows import dict_row
 from rich.table import Table
 
 from penstock.cli.output import people, result, tell
-from penstock.ledger import open_ledger
+from penstock.ledger.connection import open_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.checking import Finding
-    from penstock.ledger import Load
-    from penstock.pipeline import Pipeline
-    from penstock.planning import Planned
-    from penstock.ranges import Range
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.doctor.services import Finding
+    from penstock.load.plan import Planned
+    from penstock.model.load import Load
+    from penstock.model.ranges import Range
     from penstock.settings import Settings
-    from penstock.status import PipelineStatus
+    from penstock.status.pipelines import PipelineStatus
 
 COLOURS = {"ok": "green", "behind": "cyan", "loading": "cyan", "new": "cyan"}
 

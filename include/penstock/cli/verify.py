@@ -8,13 +8,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.entry import Json, Name, Who, read_environment, whoami
+from penstock.cli.arguments import Json, Name, Who, read_environment, whoami
 from penstock.cli.output import stopping
-from penstock.pipeline import read_named
+from penstock.declaration.pipeline import read_named
 
 if TYPE_CHECKING:
-    from penstock.proof.faults import Fault
-    from penstock.proof.verifying import Verified
+    from penstock.verify.faults import Fault
+    from penstock.verify.run import Verified
 
 
 def verify(
@@ -28,8 +28,8 @@ def verify(
     json: Json = False,
 ) -> None:
     """Prove that the table holds what was published, row by row, and that the log still says the same."""
-    from penstock.proof.verifying import verify_pipeline
-    from penstock.submitting import submit_reread
+    from penstock.spark.submit import submit_reread
+    from penstock.verify.run import verify_pipeline
 
     with stopping(as_json=json, pipeline=name):
         settings = read_environment()

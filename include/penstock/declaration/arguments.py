@@ -13,12 +13,12 @@ from penstock.declaration.argument_kinds import BOUND, KINDS, NULLABLE, OWN_KIND
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, MOMENTS, NUMBERS, RUNS_ON, TEXTS
 from penstock.declaration.moments import form_of, read_moment
 from penstock.declaration.regexes import find_regex_mistake
-from penstock.declaration.words import clip
+from penstock.declaration.wording import clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.columns import ColumnType, Family
+    from penstock.declaration.columns import ColumnType, Family
 
 Place = tuple[int | str, ...]
 Wrong = tuple[Place, str]

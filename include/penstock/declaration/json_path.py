@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.declaration.words import clip
+from penstock.declaration.wording import clip
 
 ALLOWED = "$ (the whole value), $.a.b, $['weird key']['x']; names only, no array indexes, wildcards or filters"
 # A decoder nests one struct a step, and Python's recursion ends at about 300 of them.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.declaration.words import clip, meant
+from penstock.declaration.wording import clip, meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -20,11 +20,11 @@ from pydantic import (
     model_validator,
 )
 
-from penstock.columns import ColumnType, parse_type
 from penstock.declaration import json_path
+from penstock.declaration.columns import ColumnType, parse_type
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
 from penstock.declaration.relations import CARRIED
-from penstock.declaration.words import clip, meant
+from penstock.declaration.wording import clip, meant
 
 # Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns import ColumnType, parse_type
 from penstock.declaration.arguments import find_wrong_arguments
+from penstock.declaration.columns import ColumnType, parse_type
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.json_path import format_path
 from penstock.declaration.mistakes import Mistake
-from penstock.declaration.words import clip, meant
+from penstock.declaration.wording import clip, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from penstock.declaration.words import clip
+from penstock.declaration.wording import clip
 
 # Airflow's presets as cron fields. The two others have no times of their own.
 _CRON = {

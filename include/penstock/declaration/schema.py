@@ -9,11 +9,11 @@ import json
 import sys
 from typing import Any
 
-from penstock.columns import FAMILIES
+from penstock.declaration.columns import FAMILIES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.parts import OWN_SCHEMAS, Column
+from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.schedules import PRESETS
-from penstock.pipeline import Pipeline
 
 Schema = dict[str, Any]
 _IDENTIFIER = "[a-z_][a-z0-9_]{0,62}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.declaration.words import clip
+from penstock.declaration.wording import clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

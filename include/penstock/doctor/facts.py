@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.ranges import MOST_NAMED
+from penstock.model.ranges import MOST_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock.kafka import TopicLog
-    from penstock.roles import OwnRole
+    from penstock.ledger.roles import OwnRole
+    from penstock.model.log import TopicLog
 
 Level = Literal["ok", "warning", "wrong"]
 Scope = Literal["topic", "brokers", "producers", "pipeline", "database"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import HOUR, write_duration
-from penstock.ranges import name_ranges
+from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.doctor.commands import Commands
     from penstock.doctor.facts import Finding
     from penstock.doctor.retention import Need, Retention
-    from penstock.kafka import PartitionLog
+    from penstock.model.log import PartitionLog
 
 State = Literal["lost", "counted", "unlimited", "unknown", "nothing_waits"]
 

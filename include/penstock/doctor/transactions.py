@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import MINUTE, write_duration
-from penstock.ranges import MOST_NAMED, name_few, name_ranges
+from penstock.model.ranges import MOST_NAMED, name_few, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.doctor.commands import Commands
     from penstock.doctor.facts import Finding
-    from penstock.holes.open_transactions import OpenTransaction
+    from penstock.kafka.batches.open_transactions import OpenTransaction
 
 # Kafka's own limit, transaction.max.timeout.ms: what is open for longer nobody may have wanted.
 LONGEST = 15 * MINUTE

@@ -6,18 +6,18 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.doctor.headroom import find_growth, measure_headroom
-from penstock.fitting import first_offsets
-from penstock.lag import read_first_timestamps
-from penstock.plan import open_positions
+from penstock.kafka.first_records import read_first_timestamps
+from penstock.load.log_fit import first_offsets
+from penstock.model.plan import open_positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.declaration.pipeline import Pipeline
     from penstock.doctor.facts import Known
     from penstock.doctor.headroom import Headroom
     from penstock.doctor.retention import Retention
-    from penstock.kafka import TopicLog
-    from penstock.pipeline import Pipeline
+    from penstock.model.log import TopicLog
 
 # This may take longer than a status: what has not come by then is unknown.
 PATIENCE_SECONDS = 20.0

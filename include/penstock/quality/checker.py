@@ -15,19 +15,19 @@ import psycopg
 from psycopg import sql
 
 from penstock.errors import ChecksCrashedError
-from penstock.ledger import Connection, connect
-from penstock.roles import CHECKER, LOADER, OWNER
-from penstock.statements import Room
-from penstock.target import STAGE_SCHEMA, attempt_table_name
+from penstock.ledger.connection import Connection, connect
+from penstock.ledger.roles import CHECKER, LOADER, OWNER
+from penstock.ledger.statements import Room
+from penstock.target.postgres.table import STAGE_SCHEMA, attempt_table_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from psycopg.abc import Params
 
-    from penstock.ledger import Load
+    from penstock.model.load import Load
 
-_query, _query_for_row = Room("checker").run, Room("checker").run_for_row
+_query, _query_for_row = Room("quality/checker").run, Room("quality/checker").run_for_row
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ def grant_reads(connection: Connection, load: Load) -> None:
     if not _query_for_row(connection, "role_exists", role=CHECKER)["found"]:
         return
     # Two validations of one attempt take turns: PostgreSQL refuses to change the rights of a table twice at a time.
-    Room("quality").run(connection, "lock_load", load_id=load.load_id)
+    Room("ledger/check_result").run(connection, "lock_load", load_id=load.load_id)
     _grant(connection, load, STAGE_SCHEMA, attempt_table_name(load.load_id, load.attempt))
     for table in load.declaration.checks_read:
         _grant(connection, load, table.schema_name, table.table_name)

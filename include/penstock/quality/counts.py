@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg import sql
 
-from penstock.pipeline import Pipeline
-from penstock.proof.rows import hash_row
-from penstock.statements import read_statements
+from penstock.declaration.pipeline import Pipeline
+from penstock.ledger.statements import read_statements
+from penstock.target.postgres.row_hash import hash_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class PartitionCounts:
 def count_partitions(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> list[PartitionCounts]:
     """Count an attempt. `ask` runs a statement, wherever the connection comes from."""
     values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
-    [planned] = ask(read_statements("quality")["read_declaration"].decode(), values)
+    [planned] = ask(read_statements("ledger/check_result")["read_declaration"].decode(), values)
     row_hash = hash_row(Pipeline.read_kept(planned["declaration"]))
     rows = ask(_statement("count_staged", table, row_hash), values)
     return [PartitionCounts(**row, samples=_sample(ask, table, values, row)) for row in rows]
@@ -75,4 +75,8 @@ def _sample(
 
 
 def _statement(name: str, table: sql.Identifier, row_hash: sql.Composable = NOTHING) -> str:
-    return sql.SQL(read_statements("quality")[name].decode()).format(staged=table, row_hash=row_hash).as_string(None)
+    return (
+        sql.SQL(read_statements("ledger/check_result")[name].decode())
+        .format(staged=table, row_hash=row_hash)
+        .as_string(None)
+    )

@@ -15,14 +15,15 @@ from psycopg import errors as pg_errors
 from psycopg.rows import dict_row
 
 from penstock.errors import ChecksCrashedError
-from penstock.ledger import CheckResult, connect
+from penstock.ledger.connection import connect
+from penstock.model.load import CheckResult
 from penstock.quality.checker import Access, choose_access, grant_reads, open_checker, refuse_strong
 from penstock.quality.counts import MOST_SAMPLES, PartitionCounts, count_partitions
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
 from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
 from penstock.quality.metric import COUNTED
-from penstock.quality.observing import observe
-from penstock.target import STAGE_SCHEMA, attempt_table, attempt_table_name
+from penstock.quality.observation import observe
+from penstock.target.postgres.table import STAGE_SCHEMA, attempt_table, attempt_table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from great_expectations.datasource.fluent.interfaces import Batch
     from great_expectations.expectations.expectation import Expectation
 
-    from penstock.ledger import Load
-    from penstock.pipeline import Check
+    from penstock.declaration.pipeline import Check
+    from penstock.model.load import Load
     from penstock.quality.expectations import PartitionsExpectation
 
     Results = Mapping[int, ExpectationValidationResult]

@@ -1,0 +1,94 @@
+"""What Airflow's connections say, in the words that the rest of Penstock knows. Read in tasks, never while parsing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from penstock.errors import WrongUseError
+from penstock.settings import read_db as read_uri
+
+if TYPE_CHECKING:
+    from penstock.settings import Settings
+
+DB, DB_CHECKER = "penstock_db", "penstock_db_checker"
+SPARK = "spark_default"
+
+
+def read_settings(kafka: str) -> Settings:
+    """All that the stage step needs, as the command line reads it from the environment."""
+    from penstock.settings import Settings
+
+    return Settings(db=read_db(), kafka=read_kafka(kafka), pipelines=Path(), spark_master=read_spark_master())
+
+
+def read_db() -> str:
+    """The URI of the database that holds the ledger and the targets."""
+    return _make_uri(_read(DB, "postgres"), DB)
+
+
+def read_db_checker() -> str | None:
+    """The URI of the same database for the checks, if they have a login of their own."""
+    try:
+        return _make_uri(Connection.get(DB_CHECKER), DB_CHECKER)
+    except AirflowNotFoundException:
+        return None
+
+
+def _make_uri(found: Connection, connection_id: str) -> str:
+    user = quote(found.login or "", safe="")
+    password = f":{quote(found.password, safe='')}" if found.password else ""
+    port = f":{found.port}" if found.port else ""
+    options = urlencode({name: str(value) for name, value in found.extra_dejson.items()}, quote_via=quote)
+    address = f"{user}{password}{'@' if user else ''}{found.host or ''}{port}/{found.schema or ''}"
+    uri = f"postgresql://{address}{'?' if options else ''}{options}"
+    return read_uri(uri, f"the Airflow connection {connection_id}")
+
+
+def read_kafka(connection_id: str) -> dict[str, str]:
+    """The settings of the Kafka client, as the connections of Airflow's Kafka provider keep them."""
+    settings = {name: str(value) for name, value in _read(connection_id, "kafka").extra_dejson.items()}
+    if not settings.get("bootstrap.servers"):
+        raise WrongUseError(
+            f"the Airflow connection {connection_id} names no bootstrap.servers.",
+            next_step='put {"bootstrap.servers": "host:port"} into its extra.',
+        )
+    return settings
+
+
+def read_spark_master() -> str:
+    """The Spark master. Without the connection the provider would silently submit to `yarn`: it is asked for first."""
+    found = _read(SPARK, "spark")
+    master = found.host or ""
+    if found.conn_type != "spark" or (found.port and "://" not in master):
+        # As a URI, the scheme of the master becomes the connection's type.
+        master = f"{found.conn_type}://{master}"
+    master = f"{master}:{found.port}" if found.port else str(master)
+    if not master.startswith(("local", "spark://")):
+        raise WrongUseError(
+            f"the Airflow connection {SPARK} names the master {master or '(none)'}.",
+            next_step="give local[*] or spark://host:7077 as its host: the driver runs beside the task.",
+        )
+    return master
+
+
+def read_alert_urls(connection_id: str) -> list[str]:
+    """The apprise URLs of a connection; they hold tokens."""
+    from penstock.alerts.outbox import read_alert_targets
+
+    found = _read(connection_id, "generic")
+    return read_alert_targets(found.password, found.host, found.extra_dejson)
+
+
+def _read(connection_id: str, kind: str) -> Connection:
+    try:
+        return Connection.get(connection_id)
+    except AirflowNotFoundException as error:
+        raise WrongUseError(
+            f"there is no Airflow connection {connection_id}.",
+            next_step=f"create it (type {kind}) under Admin, Connections, or as AIRFLOW_CONN_{connection_id.upper()}.",
+        ) from error

@@ -1,0 +1,1 @@
+"""The DAGs, made of declarations."""

@@ -1,0 +1,62 @@
+"""What the tasks of the DAG penstock_backfill do."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context
+
+from penstock.airflow.connections import read_db, read_kafka
+from penstock.airflow.declarations import read_named
+from penstock.airflow.steps.load import describe_load, read_kafka_of, refuse_unknown
+from penstock.airflow.task_errors import deciding_retries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import AssetAlias
+
+    from penstock.backfill.request import Asked
+
+log = logging.getLogger(__name__)
+FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
+
+
+def plan() -> list[int]:
+    """Plan the loads that the form asks for; none skips all that follows."""
+    from penstock.backfill.plan import describe_draft, plan_backfill, preview_backfill
+
+    context = get_current_context()
+    params: Mapping[str, Any] = context["params"]
+    with deciding_retries(params["pipeline"]):
+        refuse_unknown(context["dag_run"].conf, FIELDS)
+        pipeline = read_named(params["pipeline"])
+        asked = _read_asked(params, context["dag_run"].triggering_user_name or "airflow")
+        kafka = read_kafka(pipeline.kafka)
+        if params["dry_run"]:
+            draft = preview_backfill(read_db(), kafka, pipeline, asked)
+            for line in describe_draft(draft):
+                log.info(line)
+            return []
+        planned = plan_backfill(read_db(), kafka, pipeline, asked, context["run_id"])
+    log.info(planned.told)
+    return list(planned.load_ids)
+
+
+def publish(alias: AssetAlias, load_id: int) -> None:
+    """Publish a load, and tell the readers of its pipeline's asset which ranges came."""
+    from penstock.airflow.dags.pipeline import asset_of
+    from penstock.load.publish import publish_load
+
+    with deciding_retries(load=load_id):
+        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
+    log.info(published.told)
+    load = published.load
+    get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
+
+
+def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
+    from penstock.backfill.request import Asked, read_form
+
+    return Asked(read_form(params), who, params["replace"], params["records_per_load"])

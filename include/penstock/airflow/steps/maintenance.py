@@ -1,0 +1,28 @@
+"""What the DAG penstock_maintenance does: the maintenance of one pipeline."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.airflow.connections import read_db
+from penstock.airflow.declarations import read_named
+from penstock.airflow.task_errors import deciding_retries
+
+log = logging.getLogger(__name__)
+
+
+def maintain(name: str) -> None:
+    """Merge the leaves of a pipeline's target, and drop what is past its time, by the declaration of today."""
+    from penstock.maintenance.run import maintain as maintain_pipeline
+
+    with deciding_retries(name):
+        done = maintain_pipeline(read_db(), read_named(name), log.info)
+        log.info(
+            "%s: leaves before: %d, now: %d; dropped: %s.",
+            done.pipeline,
+            done.leaves_before,
+            done.leaves_after,
+            done.dropped,
+        )
+        if done.refused:
+            raise done.refused

@@ -1,0 +1,49 @@
+"""News of a pipeline that nobody has been told yet: holds that began or ended, losses that were recorded by themselves.
+
+They are found in the ledger, not handed on by whoever caused them: what a process that died, a command line, or a
+receiver that was down left untold, the next run tells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.alerts.outbox import Alert
+from penstock.ledger.hold import query, ways_on
+from penstock.model.ranges import Range, name_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.ledger.connection import Connection
+
+
+def find_untold(connection: Connection, pipeline: str, link: str | None = None) -> list[Alert]:
+    """Find the alerts of a pipeline that are due."""
+    holds = query(connection, "find_untold_holds", pipeline=pipeline).fetchall()
+    losses = query(connection, "find_untold_losses", pipeline=pipeline).fetchall()
+    return [
+        *(_make_hold_alert(pipeline, row, link) for row in holds),
+        *([_make_loss_alert(pipeline, losses, link)] if losses else []),
+    ]
+
+
+def _make_hold_alert(pipeline: str, row: Mapping[str, Any], link: str | None) -> Alert:
+    if row["ended"]:
+        goes_on = "nothing; the pipeline goes on."
+        return Alert(pipeline, "hold_ended", row["ended_by"], goes_on, link=link, hold=row["hold_id"])
+    next_step = ways_on(row["kind"], pipeline)
+    return Alert(pipeline, "hold_began", row["cause"], next_step, link=link, hold=row["hold_id"])
+
+
+def _make_loss_alert(pipeline: str, rows: list[dict[str, Any]], link: str | None) -> Alert:
+    """One alert for all of them: partitions lose their records together."""
+    return Alert(
+        pipeline,
+        "loss_recorded",
+        name_ranges([row["reason"] for row in rows]),
+        "nothing, if that may be; else raise the topic's retention, load more often, or declare `on_loss: stop`.",
+        ranges=tuple(Range(row["partition"], row["from_offset"], row["until_offset"]) for row in rows),
+        link=link,
+        losses=tuple(row["loss_id"] for row in rows),
+    )

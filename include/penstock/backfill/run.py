@@ -1,0 +1,149 @@
+"""Running a backfill without Airflow: one load after the other, or several at once, each published for itself."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.backfill.plan import query, read_load_ids
+from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import read_load
+from penstock.load.plan import write_load
+from penstock.load.publish import refuse_old_generation
+from penstock.load.run import finish_load
+from penstock.model.load import OPEN_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a backfill has come."""
+
+    loads: int
+    loads_done: int
+    loads_stopped: int
+    offsets: int
+    offsets_done: int
+    rows: int
+    seconds: float | None
+
+    def __str__(self) -> str:
+        told = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
+        if not self.seconds or not self.offsets_done:
+            return told
+        rate = self.offsets_done / self.seconds
+        left = (self.offsets - self.offsets_done) / rate if self.loads_done + self.loads_stopped < self.loads else 0
+        return f"{told}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
+
+
+def run_backfill(
+    settings: Settings,
+    pipeline: Pipeline,
+    backfill_id: int,
+    parallel: int,
+    tell: Callable[[str], None],
+    spark_log: TextIO,
+) -> Progress:
+    """Bring all loads of a backfill to their end. One that fails stops no other; the first failure is raised last."""
+    with closing(open_ledger(settings.db)) as session:
+        session.autocommit = True
+        _lock(session, pipeline, backfill_id)
+        with open_ledger(settings.db) as connection:
+            load_ids = renew_loads(connection, pipeline, backfill_id)
+        failures = _run_loads(settings, backfill_id, load_ids, parallel, tell, spark_log)
+    progress = read_progress(settings.db, backfill_id)
+    if failures:
+        first = failures[0].next_step.rstrip(".") or "fix the cause"
+        failures[0].next_step = (
+            f"{first}; then `penstock backfill {pipeline.name} --resume {backfill_id}`: {len(failures)} of "
+            f"{len(load_ids)} loads failed, and what is published stays."
+        )
+        raise failures[0]
+    if not load_ids:
+        tell(f"backfill {backfill_id} has ended: {progress}.")
+    return progress
+
+
+def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
+    row = query(session, "lock_backfill", backfill_id=backfill_id).fetchone()
+    if row is None or not row["locked"]:
+        raise FencedError(
+            f"another process runs backfill {backfill_id}.",
+            pipeline=pipeline.name,
+            next_step="let it end; penstock.backfills shows how far it has come.",
+        )
+
+
+def _run_loads(
+    settings: Settings,
+    backfill_id: int,
+    load_ids: Sequence[int],
+    parallel: int,
+    tell: Callable[[str], None],
+    spark_log: TextIO,
+) -> list[PenstockError]:
+    failures: list[PenstockError] = []
+    with ThreadPoolExecutor(parallel) as pool:
+        running = [pool.submit(finish_load, settings, load_id, tell, spark_log) for load_id in load_ids]
+        for done in as_completed(running):
+            error = done.exception()
+            if error is None:
+                tell(f"backfill {backfill_id}: {read_progress(settings.db, backfill_id)}")
+            elif isinstance(error, PenstockError):
+                tell(str(error))
+                failures.append(error)
+            else:
+                raise error
+    return failures
+
+
+def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:
+    """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
+    backfill = query(connection, "read_backfill", backfill_id=backfill_id).fetchone()
+    if backfill is None or backfill["pipeline"] != pipeline.name:
+        raise WrongUseError(
+            f"there is no backfill {backfill_id} of {pipeline.name}.", next_step="penstock.backfills lists them."
+        )
+    return [
+        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/instead of {load_id}")
+        if state == "failed"
+        else load_id
+        for load_id, state in read_load_ids(connection, backfill_id).items()
+        if state in ("failed", *OPEN_STATES)
+    ]
+
+
+def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
+    load = read_load(connection, load_id)
+    refuse_old_generation(connection, load)
+    anew = write_load(
+        connection,
+        load.pipeline_id,
+        load.generation_id,
+        pipeline,
+        run_id,
+        load.ranges,
+        kind=load.kind,
+        backfill_id=load.backfill_id,
+    )
+    query(connection, "plan_anew", load_id=load_id, successor=anew.load_id)
+    return anew.load_id
+
+
+def read_progress(uri: str, backfill_id: int) -> Progress:
+    """Read how far a backfill has come."""
+    with open_ledger(uri) as connection:
+        row = query(connection, "read_progress", backfill_id=backfill_id).fetchone()
+    if row is None:
+        raise WrongUseError(f"there is no backfill {backfill_id}.", next_step="penstock.backfills lists them.")
+    return Progress(**row)

@@ -1,0 +1,113 @@
+"""What a person decides on a loss: it is recorded with who and why, and the loads go on from the log's start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import WrongUseError
+from penstock.kafka.identity import refuse_other_identity
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.hold import end_hold, ways_on
+from penstock.ledger.load import record_pipeline_event, refuse_silence, run
+from penstock.load.log_fit import Answers, ask_for_losses, read_standing
+from penstock.load.loss import Loss, date_losses, record_losses
+from penstock.load.plan import supersede_load
+from penstock.model.ranges import name_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.plan import Fault
+
+# What such a load has read is no longer in the log: publishing it is the way to lose less.
+READ_WHOLE = ("staged", "validated", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The losses that were recorded."""
+
+    losses: tuple[Loss, ...]
+    told: str
+
+
+def accept_loss(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str) -> Accepted:
+    """Record exactly what is lost now, and go on from the log's start."""
+    refuse_silence(who, why, pipeline=pipeline.name)
+    with open_ledger(uri) as connection:
+        return ask_first(
+            connection,
+            pipeline.name,
+            partial(ask_for_losses, kafka, pipeline),
+            lambda answers: accept_loss_in(connection, pipeline, who, why, answers),
+        )
+
+
+def accept_loss_in(connection: Connection, pipeline: Pipeline, who: str, why: str, answers: Answers | None) -> Accepted:
+    """Accept in the caller's transaction, behind the lock of plan and publish."""
+    pipeline_id, generation = lock_generation(connection, pipeline)
+    standing = read_standing(connection, pipeline_id)
+    if answers is None or answers.standing != standing:
+        raise UnansweredError(standing)
+    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], answers.log)
+    faults = _refuse_unless_lost(pipeline, answers.faults)
+    _end_open_load(connection, pipeline, pipeline_id, who, why)
+    losses = date_losses(connection, pipeline, generation["generation_id"], faults, answers.left)
+    record_losses(connection, pipeline_id, generation["generation_id"], losses, who, why)
+    record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
+    end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
+    told = name_ranges(losses)
+    return Accepted(tuple(losses), f"{pipeline.name}: recorded as lost: {told}. The next run goes on from there.")
+
+
+def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
+    """Lock a pipeline that has been planned before, and find the generation that it loads."""
+    found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+    generation = found and run(connection, "newest_generation", pipeline_id=found["pipeline_id"]).fetchone()
+    if not found or not generation:
+        raise WrongUseError(
+            "the pipeline has loaded nothing yet: its first run begins by the declaration's `start`.",
+            pipeline=pipeline.name,
+            next_step=f"`penstock run {pipeline.name}`.",
+        )
+    return int(found["pipeline_id"]), generation
+
+
+def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    if not faults:
+        raise WrongUseError(
+            "nothing is lost: the log holds everything from the positions on. Nothing is changed.",
+            pipeline=pipeline.name,
+            next_step="nothing to do; the next run goes on.",
+        )
+    cut = [fault for fault in faults if fault.kind != "log_start_passed"]
+    if cut:
+        raise WrongUseError(
+            f"the log was cut, which is more than a loss: {name_ranges(cut)}. Nothing is changed.",
+            pipeline=pipeline.name,
+            ranges=[fault.lost for fault in cut if len(fault.lost)],
+            next_step=ways_on("log_cut", pipeline.name),
+        )
+    return faults
+
+
+def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int, who: str, why: str) -> None:
+    """A load that was about to read what is lost ends here; one that has read it must be decided on first."""
+    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        return
+    if row["state"] in READ_WHOLE:
+        raise WrongUseError(
+            f"the load is {row['state']}: it has read offsets that the log may no longer have. Nothing is changed.",
+            pipeline=pipeline.name,
+            load=row["load_id"],
+            next_step=f"publish it: clear its task, or `penstock run {pipeline.name} --run-id {row['run_id']}` (if it "
+            f"is held, `penstock approve {row['load_id']} --why …`); or give it up by "
+            f"`penstock discard {row['load_id']} --why …`.",
+        )
+    supersede_load(connection, pipeline, row, who, f"the loss was accepted: {why}")

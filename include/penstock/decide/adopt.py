@@ -1,0 +1,234 @@
+"""Adopting a log that is not the one that was loaded so far: another topic, another cluster, or a log that was cut.
+
+What was loaded stays as it is, under the generation that it was loaded in. The loads go on in a new one.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.decide.accept_loss import lock_generation
+from penstock.decide.find_truncation import Search, find_cut
+from penstock.errors import FencedError, WrongUseError
+from penstock.kafka.admin import read_log
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.coverage import read_gaps
+from penstock.ledger.decision import UnansweredError, ask_first, reading_alone
+from penstock.ledger.hold import end_hold
+from penstock.ledger.load import read_load, record_event, record_pipeline_event, refuse_silence, run_for_row
+from penstock.ledger.statements import Room
+from penstock.load.log_fit import ask_until_settled, find_rewritten, read_positions_with_epochs
+from penstock.load.plan import write_positions
+from penstock.model.log import Identity
+from penstock.model.plan import find_faults, go_on
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.log import TopicLog
+    from penstock.model.ranges import Range
+
+query = Room("ledger/adoption").run
+
+From = Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What was loaded before: where each partition stands, how many of its offsets are covered, and what is missing."""
+
+    generation_id: int
+    identity: Identity
+    epoch: int
+    positions: Mapping[int, int]
+    covered: Mapping[int, int]
+    gaps: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What an adoption means. `known` is set if this very topic was loaded before; then the loads go on in it."""
+
+    pipeline: Pipeline
+    pipeline_id: int
+    old: Generation
+    log: TopicLog
+    known: Generation | None
+    cuts: Mapping[int, int]
+    positions: Mapping[int, int]
+
+    @property
+    def what(self) -> tuple[Identity, bool]:
+        """What a person agrees to: which topic it is, and whether it is gone on with."""
+        return self.log.identity, self.known is not None
+
+    @property
+    def epoch(self) -> int:
+        """How often this very topic will have been adopted."""
+        return self.known.epoch + 1 if self.known else 1
+
+    def origin(self, partition: int) -> int:
+        """From where gaps count: what lies below was loaded, or missed, in the generation before."""
+        if self.known and partition in self.known.positions:
+            return self.positions[partition]
+        return self.log.partitions[partition].start
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The generation that is loaded from now on."""
+
+    generation_id: int
+    positions: Mapping[int, int]
+    told: str
+
+
+def preview_adoption(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
+    """Say what an adoption would mean. Nothing is changed."""
+    with closing(open_ledger(uri)) as connection:
+        return _draft(connection, kafka, pipeline, start)
+
+
+def adopt(
+    uri: str,
+    kafka: Mapping[str, str],
+    pipeline: Pipeline,
+    start: From | None,
+    who: str,
+    why: str,
+    shown: Adoption | None = None,
+) -> Adopted:
+    """Open a new generation; one that is not what was shown is refused."""
+    refuse_silence(who, why, pipeline=pipeline.name)
+    with open_ledger(uri) as connection:
+
+        def adopt_drafted(drafted: Adoption | None) -> Adopted:
+            if drafted is None or not _still_stands(connection, drafted):
+                raise UnansweredError
+            if shown and shown.what != drafted.what:
+                raise FencedError(
+                    "the log has changed since it was shown; nothing is adopted.",
+                    pipeline=pipeline.name,
+                    next_step=f"look again: `penstock adopt {pipeline.name} --why …`.",
+                )
+            return _write(connection, drafted, who, why)
+
+        return ask_first(connection, pipeline.name, lambda _: _draft(connection, kafka, pipeline, start), adopt_drafted)
+
+
+def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
+    """Find out what an adoption would mean. The search for a cut asks the table and Kafka by turns."""
+    with reading_alone(connection):
+        pipeline_id, newest = lock_generation(connection, pipeline)
+        old = _read_generation(connection, pipeline, newest)
+        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+        known = _find_known(connection, pipeline, pipeline_id, old, log.identity)
+        if known is None:
+            first = {n: part.end if start == "latest" else part.start for n, part in log.partitions.items()}
+            return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
+        _refuse_start(pipeline, start)
+        cuts = _find_cuts(connection, kafka, pipeline, known, same=known == old)
+    return Adoption(pipeline, pipeline_id, old, log, known, cuts, go_on(known.positions, log.partitions, cuts))
+
+
+def _still_stands(connection: Connection, drafted: Adoption) -> bool:
+    """Whether the ledger says, behind the lock, what it said when the adoption was drafted."""
+    pipeline = drafted.pipeline
+    pipeline_id, newest = lock_generation(connection, pipeline)
+    old = _read_generation(connection, pipeline, newest)
+    known = _find_known(connection, pipeline, pipeline_id, old, drafted.log.identity)
+    return (pipeline_id, old, known) == (drafted.pipeline_id, drafted.old, drafted.known)
+
+
+def _find_known(
+    connection: Connection, pipeline: Pipeline, pipeline_id: int, old: Generation, identity: Identity
+) -> Generation | None:
+    row = query(
+        connection,
+        "find_generation",
+        pipeline_id=pipeline_id,
+        cluster_id=identity.cluster_id,
+        topic_id=identity.topic_id,
+    ).fetchone()
+    if row is None:
+        return None
+    return old if row["generation_id"] == old.generation_id else _read_generation(connection, pipeline, row)
+
+
+def _find_cuts(
+    connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, known: Generation, *, same: bool
+) -> dict[int, int]:
+    """Where partitions were cut that end below their position, or that have grown past it since.
+
+    Asked for the end of all records: an open transaction that holds the last stable offset back has cut nothing.
+    """
+    log = read_log(kafka, pipeline.topic, "read_uncommitted")
+    log = ask_until_settled(kafka, pipeline, known.positions, log, "read_uncommitted")
+    cut = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
+    rewritten = find_rewritten(kafka, read_positions_with_epochs(connection, known.generation_id), log)
+    if same and not cut and not rewritten:
+        raise WrongUseError(
+            "there is nothing to adopt: the topic is the one that is loaded, and its log was not cut.",
+            pipeline=pipeline.name,
+            next_step="`penstock status` says how the pipeline is; if an open transaction holds an end back, wait for "
+            "its end.",
+        )
+    searched = {
+        fault.partition: find_cut(
+            connection, kafka, Search(pipeline, known.generation_id, fault.partition, fault.log)
+        )
+        for fault in cut
+        if fault.log
+    }  # fmt: skip
+    return searched | {fault.partition: fault.cut for fault in rewritten if fault.cut is not None}
+
+
+def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
+    if start is not None:
+        raise WrongUseError(
+            f"this very topic was loaded before, and is gone on with from there, not from the {start}.",
+            pipeline=pipeline.name,
+            next_step="leave --from out.",
+        )
+
+
+def _read_generation(connection: Connection, pipeline: Pipeline, row: Mapping[str, Any]) -> Generation:
+    generation_id = row["generation_id"]
+    rows = query(connection, "summarize_generation", generation_id=generation_id).fetchall()
+    return Generation(
+        generation_id,
+        Identity(row["cluster_id"], row["topic_id"]),
+        row["epoch"],
+        {each["partition"]: each["position"] for each in rows},
+        {each["partition"]: each["covered"] for each in rows},
+        tuple(read_gaps(connection, pipeline.name, generation_id)),
+    )
+
+
+def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Adopted:
+    name = drafted.pipeline.name
+    _end_open_loads(connection, drafted, who, f"{who} adopted another log: {why}")
+    row = run_for_row(
+        connection,
+        "open_generation",
+        pipeline_id=drafted.pipeline_id,
+        cluster_id=drafted.log.cluster_id,
+        topic_id=drafted.log.topic_id,
+        epoch=drafted.epoch,
+    )
+    generation_id = int(row["generation_id"])
+    origins = {partition: drafted.origin(partition) for partition in drafted.positions}
+    write_positions(connection, generation_id, drafted.log, drafted.positions, origins)
+    record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
+    end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
+    told = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
+    return Adopted(generation_id, drafted.positions, told)
+
+
+def _end_open_loads(connection: Connection, drafted: Adoption, who: str, cause: str) -> None:
+    for row in query(connection, "end_open_loads", pipeline_id=drafted.pipeline_id, cause=cause).fetchall():
+        record_event(connection, who, read_load(connection, row["load_id"]), row["state"], cause)

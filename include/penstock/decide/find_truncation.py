@@ -1,0 +1,124 @@
+"""Where a log was cut: found by comparing its records with the rows that were loaded from it.
+
+The end of the log does not tell: between the cut and now it has grown again, by records that nobody has loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+from psycopg.rows import class_row
+
+from penstock.errors import KafkaError
+from penstock.kafka.admin import ANSWER_SECONDS
+from penstock.kafka.first_records import First, read_first_records
+from penstock.ledger.statements import read_statements
+from penstock.model.ranges import Held, Range
+from penstock.target.postgres.table import read_columns, target_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A partition whose log ends below the position, the generation it was loaded in, and what the log holds now."""
+
+    pipeline: Pipeline
+    generation_id: int
+    partition: int
+    log: PartitionLog
+
+
+def bisect_cut(
+    find_row: Callable[[int, int, int], First | None], agrees: Callable[[First], bool], within: Range
+) -> int:
+    """Find the offset from which on the log holds other records than the table.
+
+    `find_row(low, at, high)` gives a row of [low, high) near `at`, None if [low, high) has none. Every row below the
+    result agrees with the log, and none from it on does: reading on from it brings no record twice and misses none.
+    """
+    low, high, at = within.from_offset, within.until_offset, within.until_offset - 1  # most cuts are the end still
+    while low < high and (row := find_row(low, at, high)):
+        if agrees(row):
+            low = row.offset + 1
+        else:
+            high = row.offset
+        at = (low + high) // 2
+    return low
+
+
+def find_cut(connection: Connection, kafka: Mapping[str, str], search: Search) -> int:
+    """Find where a partition was cut; its end of now, where nothing of it was ever loaded.
+
+    Below the first offset that was loaded nothing is looked for: it was left out on purpose, and stays so.
+    """
+    held = _read_held(connection, search)
+    if not held or not read_columns(connection, search.pipeline.target):
+        return search.log.end
+    low = max(search.log.start, held[0].range.from_offset)
+
+    def find_row(low: int, at: int, high: int) -> First | None:
+        return _find_row(connection, search, held, Range(search.partition, low, high), at)
+
+    def agrees(row: First) -> bool:
+        return _read_record(kafka, search, row.offset) == row
+
+    return bisect_cut(find_row, agrees, Range(search.partition, min(low, search.log.end), search.log.end))
+
+
+def _read_held(connection: Connection, search: Search) -> list[Held]:
+    rows = connection.execute(
+        read_statements("ledger/adoption")["read_covered"],
+        {"generation_id": search.generation_id, "partition": search.partition, "below": search.log.end},
+    )
+    return [Held(Range(search.partition, start, until), load_id) for start, until, load_id in rows]
+
+
+def _find_row(connection: Connection, search: Search, held: list[Held], within: Range, at: int) -> First | None:
+    """The last row at or below an offset, else the first above it; load by load, so that each is found by its key."""
+    for part in reversed(held):
+        start, until = max(part.range.from_offset, within.from_offset), min(part.range.until_offset, at + 1)
+        if start < until and (row := _ask(connection, search, "find_row_down", part.load, start, at, until)):
+            return row
+    for part in held:
+        start, until = max(part.range.from_offset, at + 1), min(part.range.until_offset, within.until_offset)
+        if start < until and (row := _ask(connection, search, "find_row_up", part.load, start, at, until)):
+            return row
+    return None
+
+
+def _ask(
+    connection: Connection, search: Search, statement: str, load_id: int, start: int, at: int, until: int
+) -> First | None:
+    named = sql.SQL(read_statements("ledger/adoption")[statement].decode())
+    values: dict[str, Any] = {
+        "load_id": load_id,
+        "partition": search.partition,
+        "from_offset": start,
+        "at": at,
+        "until_offset": until,
+    }
+    cursor = connection.cursor(row_factory=class_row(First))
+    return cursor.execute(named.format(target=target_identifier(search.pipeline.target)), values).fetchone()
+
+
+def _read_record(kafka: Mapping[str, str], search: Search, offset: int) -> First | None:
+    """The first record from an offset on, whether its transaction was committed or not: it is there, or it is not."""
+    found = read_first_records(
+        kafka, search.pipeline.topic, {search.partition: offset}, "read_uncommitted", ANSWER_SECONDS
+    )
+    if search.partition not in found:
+        raise KafkaError(
+            f"topic {search.pipeline.topic}: the record at offset {offset} of partition {search.partition} was not "
+            "read in time; where the log was cut is not known.",
+            pipeline=search.pipeline.name,
+            next_step="check that the brokers run, then try again.",
+        )
+    return found[search.partition]

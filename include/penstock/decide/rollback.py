@@ -1,0 +1,82 @@
+"""Rollback: a published load is taken out in one transaction, and its rows are kept aside for an undo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.decide.settle import lock_with_reason
+from penstock.errors import FencedError, WrongUseError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.coverage import bring_back, run, set_aside
+from penstock.ledger.load import read_load, reading_load, record_event
+from penstock.model.ranges import name_ranges
+from penstock.target.postgres.leaves import put_back, take_out
+
+if TYPE_CHECKING:
+    from typing import Never
+
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+    from penstock.model.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a rollback, or its undo, has moved; nothing if it was so before."""
+
+    load: Load
+    ranges: tuple[Range, ...]
+    told: str
+
+
+def roll_back(uri: str, load_id: int, who: str, why: str) -> RolledBack:
+    """Take a published load out: its ranges become gaps, its rows are kept aside. The positions stay."""
+    with open_ledger(uri) as connection, reading_load(connection, load_id):
+        return roll_back_in(connection, load_id, who, why)
+
+
+def undo_rollback(uri: str, load_id: int, who: str, why: str) -> RolledBack:
+    """Put a load that was rolled back into the target again."""
+    with open_ledger(uri) as connection, reading_load(connection, load_id):
+        return undo_rollback_in(connection, load_id, who, why)
+
+
+def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
+    """Roll back in the caller's transaction."""
+    load = lock_with_reason(connection, load_id, who, why)
+    if load.state == "rolled_back":
+        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; it stays so.")
+    if load.state != "published":
+        _refuse(load, "only a published load can be rolled back; `penstock discard` gives up one that is not.")
+    days = load.declaration.keep_rolled_back_days
+    ranges = tuple(set_aside(connection, load))
+    take_out(connection, load, ranges)
+    if run(connection, "roll_back_load", load_id=load_id, why=why, days=days).rowcount != 1:
+        raise FencedError(pipeline=load.pipeline, load=load_id)
+    record_event(connection, who, load, "rolled_back", why)
+    gaps = name_ranges(ranges)
+    told = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
+    return RolledBack(read_load(connection, load_id), ranges, told)
+
+
+def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
+    """Undo a rollback in the caller's transaction."""
+    load = lock_with_reason(connection, load_id, who, why)
+    if load.state == "published":
+        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; it stays.")
+    if load.state != "rolled_back":
+        _refuse(load, "only a load that was rolled back can be brought back.")
+    ranges = tuple(bring_back(connection, load))
+    if not ranges:
+        _refuse(load, f"its rows are not kept any more; `penstock backfill {load.pipeline} --gaps` loads them again.")
+    put_back(connection, load)
+    if run(connection, "republish_load", load_id=load_id).rowcount != 1:
+        raise FencedError(pipeline=load.pipeline, load=load_id)
+    record_event(connection, who, load, "rollback undone", why)
+    told = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
+    return RolledBack(read_load(connection, load_id), ranges, told)
+
+
+def _refuse(load: Load, next_step: str) -> Never:
+    raise WrongUseError(f"the load is {load.state}.", pipeline=load.pipeline, load=load.load_id, next_step=next_step)

@@ -1,0 +1,97 @@
+"""Everything about a pipeline that can lose records, looked at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.doctor import judgement as judging
+from penstock.doctor.answers import read_cluster, read_topics
+from penstock.doctor.commands import Commands
+from penstock.doctor.copies import judge_copies, judge_elections
+from penstock.doctor.facts import Finding
+from penstock.doctor.headroom import judge_headroom
+from penstock.doctor.retention import find_need, judge_cleanup, judge_clock, judge_size, judge_time, read_retention
+from penstock.doctor.transactions import judge_transactions
+from penstock.doctor.unloaded import read_growth, read_headroom
+from penstock.kafka.batches.open_transactions import find_open_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.doctor.facts import Cluster, Known, Topic
+    from penstock.doctor.headroom import Headroom
+    from penstock.kafka.batches.open_transactions import OpenTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found about one pipeline."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    headroom: tuple[Headroom, ...]
+
+
+def diagnose_broken(name: str, mistakes: str) -> Diagnosis:
+    """Diagnose a pipeline whose declaration cannot be read: nothing loads its log, and Kafka deletes it."""
+    finding = Finding(
+        "pipeline", "declaration", None, "no mistake", "wrong", mistakes, f"correct it, then run penstock check {name}"
+    )
+    return Diagnosis(name, (finding,), ())
+
+
+def examine_pipelines(
+    known: Mapping[str, Known], kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
+) -> list[Diagnosis]:
+    """Examine pipelines that share one Kafka connection."""
+    cluster = read_cluster(kafka)
+    topics = read_topics(kafka, pipelines)
+    # To those who read uncommitted records, open transactions are no hindrance.
+    held = find_open_transactions(kafka, [each.topic for each in pipelines if each.isolation == "read_committed"])
+    return [
+        _examine(kafka, cluster, pipeline, topics[pipeline.name], known[pipeline.name], held) for pipeline in pipelines
+    ]
+
+
+def _examine(
+    kafka: Mapping[str, str],
+    cluster: Cluster,
+    pipeline: Pipeline,
+    topic: Topic,
+    known: Known,
+    held: Sequence[OpenTransaction],
+) -> Diagnosis:
+    commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
+    need, retention = find_need(pipeline.schedule), read_retention(topic.config)
+    identity = judging.judge_topic_id(pipeline, topic, known)
+    findings = [
+        *judge_copies(topic, len(cluster.auto_create), commands),
+        judge_elections(topic, commands),
+        judge_cleanup(topic.config, commands),
+        judge_time(retention, need, commands),
+        judge_size(retention, need, read_growth(kafka, pipeline, topic.log, retention), commands),
+        judge_clock(topic.config, retention, commands),
+        judging.judge_creation(cluster),
+        judge_transactions(_choose(held, pipeline), datetime.now(UTC), commands),
+        identity,
+    ]
+    headroom: tuple[Headroom, ...] = ()
+    if identity.level == "ok":  # positions in another topic say nothing about this one
+        headroom = read_headroom(kafka, pipeline, topic.log, known, retention)
+        findings += judging.judge_positions(topic, known), judging.judge_partitions(topic, known)
+        findings.append(judge_headroom(headroom, need, commands))
+    findings += (
+        judging.judge_isolation(pipeline),
+        judging.judge_leaves(pipeline, known),
+        *(judging.judge_role(known.role) if known.role else ()),
+        *judging.list_own_settings(),
+        *judging.list_producers_settings(),
+    )
+    return Diagnosis(pipeline.name, tuple(findings), headroom)
+
+
+def _choose(held: Sequence[OpenTransaction], pipeline: Pipeline) -> list[OpenTransaction]:
+    return [each for each in held if each.topic == pipeline.topic and pipeline.isolation == "read_committed"]

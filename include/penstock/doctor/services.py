@@ -1,0 +1,136 @@
+"""Whether the services are as the declarations say: topic, isolation, target, rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.declaration.wording import clip
+from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
+from penstock.kafka.admin import read_log
+from penstock.ledger.connection import connect
+from penstock.ledger.decision import reading_alone
+from penstock.ledger.migration import compare_migrations
+from penstock.ledger.roles import GIVE_ROLES, read_own_role
+from penstock.ledger.statements import read_statements
+from penstock.target.postgres.preparation import examine_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    pipeline: str
+    what: str
+    fits: bool
+    told: str
+
+
+def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Finding]:
+    """Look at everything that a load will need; nothing is changed. No transaction is open while Kafka is asked."""
+    with connect(settings.db) as connection, reading_alone(connection):
+        ledger = _check_ledger(connection)
+        roles = list(_check_role(connection))
+        found = [
+            finding
+            for pipeline in pipelines
+            for finding in (
+                _check_topic(settings.kafka, pipeline),
+                # The ledger says what was published in a target, if there is one that can be read.
+                *(_check_target(connection, pipeline) if ledger.fits else ()),
+                *_check_regexes(connection, pipeline),
+            )
+        ]
+    return [ledger, *roles, check_checker(settings.db, settings.db_checker, pipelines), *found]
+
+
+def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -> Finding:
+    """Look at how the checks get to the database, and whether they may do more than read."""
+    from penstock.quality.checker import choose_access, find_strength
+
+    try:
+        with connect(db) as connection:
+            access = choose_access(connection, db, checker)
+        with connect(access.db) as connection:
+            schemas = sorted({pipeline.target.schema_name for pipeline in pipelines})
+            fault = find_strength(connection, access, schemas)
+    except PenstockError as error:
+        return Finding("-", "role of the checks", fits=False, told=error.what)
+    told = f"{fault[0]}: {fault[1]}" if fault else access.describe()
+    return Finding("-", "role of the checks", fits=fault is None, told=told)
+
+
+def _check_ledger(connection: Connection) -> Finding:
+    try:
+        difference = compare_migrations(connection)
+        difference.refuse()
+    except WrongUseError as error:
+        return Finding("-", "ledger", fits=False, told=error.what)
+    missing = difference.missing
+    told = f"lacks {', '.join(missing)}: run `penstock migrate`" if missing else "up to date"
+    return Finding("-", "ledger", not missing, told)
+
+
+def _check_role(connection: Connection) -> Iterator[Finding]:
+    role = read_own_role(connection)
+    told = f"{role.name} is a superuser, which no load needs: {GIVE_ROLES}" if role.is_superuser else role.name
+    yield Finding("-", "role of PENSTOCK_DB", fits=True, told=told)
+    told = "maintenance sees older snapshots" if role.sees_snapshots else f"no merge is done: {role.grant_of_stats}"
+    yield Finding("-", "right to see snapshots", fits=role.sees_snapshots, told=told)
+
+
+def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
+    try:
+        log = read_log(kafka, pipeline.topic, pipeline.isolation)
+    except KafkaError as error:
+        return Finding(pipeline.name, f"topic {pipeline.topic}", fits=False, told=error.what)
+    offsets = sum(partition.end - partition.start for partition in log.partitions.values())
+    told = f"{len(log.partitions)} partitions, {offsets} offsets at {pipeline.isolation}, id {log.topic_id}"
+    return Finding(pipeline.name, f"topic {pipeline.topic}", fits=True, told=told)
+
+
+def _check_regexes(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
+    """Ask PostgreSQL about the regular expressions of the checks: its dialect is like no other."""
+    for place, check in enumerate(pipeline.checks):
+        regexes = [check.arguments.get("regex"), *(check.arguments.get("regex_list") or ())]
+        for regex in filter(None, regexes):
+            try:
+                connection.execute(read_statements("ledger/check_result")["try_regex"], {"regex": regex})
+            except psycopg.errors.DataError as error:
+                told = f"{clip(regex)}: {error.diag.message_primary}"
+                yield Finding(pipeline.name, f"checks[{place}] {check.expect}", fits=False, told=told)
+
+
+def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
+    what = f"target {pipeline.target}"
+    try:
+        fit = examine_target(connection, pipeline)
+    except DeclarationError as error:
+        yield Finding(pipeline.name, what, fits=False, told=f"{error.what} Next: {error.next_step}")
+        return
+    told = "there, and fits" if fit.is_there else "will be created"
+    if fit.lacking:
+        told = f"there; {', '.join(fit.lacking)} will be added"
+    yield Finding(pipeline.name, what, fits=True, told=told)
+    yield _check_rights(connection, pipeline)
+
+
+def _check_rights(connection: Connection, pipeline: Pipeline) -> Finding:
+    row = connection.execute(
+        read_statements("target/postgres/table")["check_rights"],
+        {"schema": pipeline.target.schema_name, "table": pipeline.target.table_name},
+    ).fetchone()
+    lacking = [
+        right for right, held in zip(("create tables in its schema", "own it"), row or (), strict=False) if not held
+    ]
+    told = f"the role may not {' nor '.join(lacking)}" if lacking else "the role may create and attach"
+    return Finding(pipeline.name, f"rights on {pipeline.target}", not lacking, told)

@@ -1,0 +1,1 @@
+"""What the log says. It knows no ledger."""

@@ -1,0 +1,1 @@
+"""The second reader of the log: record batches, taken apart to see what each offset holds."""

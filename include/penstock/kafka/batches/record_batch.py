@@ -1,0 +1,140 @@
+"""Record batches as Kafka sends them, taken apart as far as it takes to know which offsets hold a record.
+
+The header of a batch tells its span, whether it is a transaction marker, and whose transaction it belongs to. Only a
+batch that has lost records to compaction is looked into: its header says how many are left, and not which.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.legacy_records import LegacyRecordBatch
+from kafka.record.memory_records import MemoryRecords
+from kafka.record.util import decode_varint
+
+from penstock.kafka.batches.codecs import decompress
+from penstock.kafka.batches.spans import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HEADER = DefaultRecordBatch.HEADER_STRUCT
+ABORT = b"\x00\x00"  # what the key of a marker says after its version
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction, as Kafka lists it beside the records."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The header of a batch, and its records as they were sent."""
+
+    base_offset: int
+    until_offset: int
+    attributes: int
+    first_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    records: int
+    payload: memoryview
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a transaction marker."""
+        return bool(self.attributes & DefaultRecordBatch.CONTROL_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction wrote it."""
+        return bool(self.attributes & DefaultRecordBatch.TRANSACTIONAL_MASK)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every offset of its span still has its record."""
+        return self.records == self.until_offset - self.base_offset
+
+
+def split_batches(sent: bytes) -> Iterator[Batch | LegacyRecordBatch]:
+    """Split what a broker sent; the last batch may be cut off, and is left out then."""
+    view, place = memoryview(sent), 0
+    while place + MemoryRecords.LOG_OVERHEAD <= len(view):
+        size = MemoryRecords.LOG_OVERHEAD + int.from_bytes(view[place + 8 : place + 12], "big")
+        if place + size > len(view):
+            return
+        magic = view[place + MemoryRecords.MAGIC_OFFSET]
+        piece = view[place : place + size]
+        yield LegacyRecordBatch(piece, magic) if magic < 2 else _read_header(piece)
+        place += size
+
+
+def _read_header(piece: memoryview) -> Batch:
+    base, _, _, _, _, attributes, last, first_at, _, producer_id, epoch, _, count = HEADER.unpack_from(piece)
+    return Batch(base, base + last + 1, attributes, first_at, producer_id, epoch, count, piece[HEADER.size :])
+
+
+def describe_batches(sent: bytes, aborted: Sequence[Aborted]) -> Iterator[Span]:
+    """Say what the batches hold, in the order of their offsets; what no batch covers is left out.
+
+    Kafka lists the aborted transactions of what it sends. Each ends with its marker: the next of that producer may have
+    been committed.
+    """
+    coming, aborting = deque(sorted(aborted, key=lambda each: each.first_offset)), set[int]()
+    for batch in split_batches(sent):
+        if not isinstance(batch, Batch):
+            yield from (Span(record.offset, record.offset + 1, "record") for record in batch)
+            continue
+        while coming and coming[0].first_offset < batch.until_offset:
+            aborting.add(coming.popleft().producer_id)
+        if batch.is_control:
+            yield Span(batch.base_offset, batch.until_offset, "marker")
+            if _is_abort(batch):
+                aborting.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in aborting:
+            yield Span(batch.base_offset, batch.until_offset, "aborted")
+        else:
+            yield from _describe_records(batch)
+
+
+def _is_abort(batch: Batch) -> bool:
+    """Compaction can leave the header of a marker and take what it said; then it ends nothing."""
+    if not batch.records:
+        return False
+    _, place = decode_varint(batch.payload, 0)
+    _, place = decode_varint(batch.payload, place + 1)  # after the attributes: the timestamp
+    _, place = decode_varint(batch.payload, place)
+    _, place = decode_varint(batch.payload, place)
+    return bytes(batch.payload[place + 2 : place + 4]) == ABORT
+
+
+def _describe_records(batch: Batch) -> Iterator[Span]:
+    if batch.is_whole:
+        yield Span(batch.base_offset, batch.until_offset, "record")
+        return
+    at = batch.base_offset
+    for offset in _read_offsets(batch):
+        if offset > at:
+            yield Span(at, offset, "removed")
+        yield Span(offset, offset + 1, "record")
+        at = offset + 1
+    if at < batch.until_offset:
+        yield Span(at, batch.until_offset, "removed")
+
+
+def _read_offsets(batch: Batch) -> Iterator[int]:
+    """The offsets of the records that are left; keys and values are stepped over."""
+    if not batch.records:
+        return
+    records, place = decompress(batch.attributes & DefaultRecordBatch.CODEC_MASK, batch.payload), 0
+    for _ in range(batch.records):
+        length, start = decode_varint(records, place)
+        _, delta_at = decode_varint(records, start + 1)  # after the attributes: the timestamp
+        delta, _ = decode_varint(records, delta_at)
+        yield batch.base_offset + delta
+        place = start + length

@@ -1,0 +1,52 @@
+"""Whether the topic is the one that was loaded so far: bound to the ids of cluster and topic, not to a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import IdentityError
+from penstock.kafka.admin import read_identity
+from penstock.model.log import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.model.load import Load
+    from penstock.model.log import TopicLog
+
+
+def refuse_other_identity(pipeline: Pipeline, cluster_id: str, topic_id: str, log: TopicLog) -> None:
+    """Stop if the topic under this name is not the one that was loaded so far."""
+    changed = describe_change(pipeline.topic, Identity(cluster_id, topic_id), log.identity)
+    if changed:
+        raise IdentityError(
+            f"not the topic that was loaded so far: {changed}. Its offsets mean other records now; nothing is loaded.",
+            pipeline=pipeline.name,
+            next_step=f"find out who changed it. If it is to be loaded from now on: `penstock adopt {pipeline.name} "
+            "--why …`; if not, bring the old one back.",
+        )
+
+
+def refuse_changed_topic(kafka: Mapping[str, str], load: Load) -> None:
+    """Stop if the topic is not the one that the load was planned on; what was read may be of either."""
+    topic = load.declaration.topic
+    changed = describe_change(topic, Identity(load.cluster_id, load.topic_id), read_identity(kafka, topic))
+    if changed:
+        raise IdentityError(
+            f"since the load was planned, the topic has changed: {changed}. Nothing of the load is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step=f"find out who changed it. If it is to be loaded from now on: `penstock adopt {load.pipeline} "
+            "--why …`, which gives this load up.",
+        )
+
+
+def describe_change(topic: str, known: Identity, found: Identity) -> str:
+    """Say in what a topic differs from the one that is known; nothing if it is the same."""
+    if found.cluster_id != known.cluster_id:
+        return f"the cluster is {found.cluster_id}, and was {known.cluster_id}"
+    if found.topic_id != known.topic_id:
+        return f"topic {topic} has the id {found.topic_id}, and had {known.topic_id}: it was deleted and created again"
+    return ""

@@ -1,0 +1,227 @@
+"""The Spark reader: Spark's own Kafka source at explicit offsets, for security that only the JVM client speaks."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError, ReadError
+from penstock.kafka.readers.contract import NO_TIMESTAMP, Batch, End, lost_error
+from penstock.kafka.readers.java_settings import translate_settings
+from penstock.load.task import stage_group
+from penstock.model.ranges import Range, split_passes
+from penstock.spark.error_transport import CarriedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.kafka.readers.contract import Headers, Part, Source
+    from penstock.model.log import PartitionLog
+    from penstock.model.ranges import Chunk
+    from penstock.target.assignment import Assignment
+
+TUNING = {
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.receive.buffer.bytes": str(1024 * 1024),
+    # At a partition's end the next fetch waits this long at the broker, and what Spark asks next waits behind it:
+    # 0.5 s a partition by default.
+    "kafka.fetch.max.wait.ms": "10",
+    # Spark makes a consumer for each partition. Without its beans of metrics 1,000 of them took 56 s instead of 71.
+    "kafka.auto.include.jmx.reporter": "false",
+    "kafkaConsumer.pollTimeoutMs": "60000",
+}
+NO_TIMESTAMP_TYPE = -1
+PLACE = np.dtype([("partition", np.int64), ("offset", np.int64)])
+RESULT = "task int, won boolean, holes bigint, first_hole bigint"
+
+
+def stage_with_spark(
+    context: SparkContext, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
+) -> list[tuple[int, bool]]:
+    """Stage every group by a Spark task of its own, known by its place in a union; each chunk's outcome comes back."""
+    from pyspark.sql import SparkSession
+
+    chunks = [chunk for group in groups for chunk in group]
+    check_log(assignment.source, chunks)
+    session = SparkSession(context)
+    union = _unite([open_group(session, assignment.source, group) for group in groups])
+    rows = union.mapInArrow(make_task(assignment, groups), RESULT).collect()
+    confirm_holes(assignment.source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
+    return [(row["task"], row["won"]) for row in rows]
+
+
+def open_group(spark: SparkSession, source: Source, group: Sequence[Chunk]) -> DataFrame:
+    """The records of a group of chunks in one Spark partition, chunk by chunk."""
+    passes = [open_frame(spark, source, [chunk.range for chunk in part]) for part in split_passes(group)]
+    return _unite(passes).coalesce(1)
+
+
+def _unite(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def open_frame(spark: SparkSession, source: Source, ranges: Sequence[Range]) -> DataFrame:
+    """The records of ranges, each in one Spark partition: one range of each Kafka partition, or none.
+
+    All that Spark would choose by itself is given.
+    """
+    starts = {str(range_.partition): range_.from_offset for range_ in ranges}
+    ends = {str(range_.partition): range_.until_offset for range_ in ranges}
+    options = TUNING | {f"kafka.{name}": value for name, value in translate_settings(source.settings).items()}
+    options |= {
+        "assign": json.dumps({source.topic: [range_.partition for range_ in ranges]}),
+        "startingOffsets": json.dumps({source.topic: starts}),
+        "endingOffsets": json.dumps({source.topic: ends}),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "kafka.isolation.level": source.isolation,
+    }
+    frame = spark.read.format("kafka").options(**options).load()
+    return frame.select("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+
+def make_task(
+    assignment: Assignment, groups: Sequence[Sequence[Chunk]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that Spark runs on the executors; the rows that come in are records."""
+
+    def stage(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "runs in a Spark task"  # noqa: S101
+        group = groups[context.partitionId()]
+        try:
+            written = stage_group(
+                assignment,
+                group,
+                read_parts(group, parts),
+                None,  # the driver asks: an executor may have no Kafka client but Spark's
+                # The records come once; a try that met a record which PostgreSQL refuses leaves it to the next one.
+                piecewise=context.attemptNumber() > 0,
+            )
+        except PenstockError as error:
+            raise CarriedError(error) from None  # which holds the words of the cause; a trace would go into Spark's log
+        yield pa.RecordBatch.from_pydict(
+            {
+                "task": pa.array([each.task for each in written], pa.int32()),
+                "won": [each.won for each in written],
+                "holes": pa.array([each.holes for each in written], pa.int64()),
+                "first_hole": pa.array([each.first_hole for each in written], pa.int64()),
+            }
+        )
+
+    return stage
+
+
+def check_log(source: Source, chunks: Sequence[Chunk]) -> None:
+    """Refuse chunks that the log does not hold whole.
+
+    Asked before Spark reads, and after it failed: its own words tell neither loss from delay nor one partition from
+    another.
+    """
+    held = _read_log(source)
+    for range_ in (chunk.range for chunk in chunks):
+        _refuse_lost(source, range_, range_.from_offset, held)
+
+
+def confirm_holes(source: Source, chunks: Sequence[Chunk], first_holes: Mapping[int, int | None]) -> None:
+    """Refuse holes of tasks that may have been records: the log start has passed them, or the log ends before them.
+
+    Asked by the driver when all records have been read. Of a chunk that another try has written the first hole is not
+    known: it may be its first offset.
+    """
+    held = _read_log(source) if first_holes else {}
+    for chunk in chunks:
+        if chunk.task in first_holes:
+            first = first_holes[chunk.task]
+            _refuse_lost(source, chunk.range, chunk.range.from_offset if first is None else first, held)
+
+
+def _read_log(source: Source) -> Mapping[int, PartitionLog]:
+    from penstock.kafka.admin import read_log  # late: executors import this module, and may lack the client
+
+    return read_log(source.settings, source.topic, source.isolation).partitions
+
+
+def _refuse_lost(source: Source, range_: Range, since: int, held: Mapping[int, PartitionLog]) -> None:
+    """Refuse a range of which the log does not hold all offsets since one of them."""
+    if range_.partition not in held:
+        raise _short(source, range_, "is not there")
+    log = held[range_.partition]
+    if log.start > since:
+        lost = Range(range_.partition, since, min(log.start, range_.until_offset))
+        raise lost_error(source.topic, lost, log.start)
+    if log.end < range_.until_offset:
+        raise _short(source, range_, f"ends at offset {log.end}")
+
+
+def _short(source: Source, range_: Range, what: str) -> ReadError:
+    return ReadError(
+        f"topic {source.topic}: partition {range_.partition} {what}, before the end of its chunk.",
+        ranges=[range_],
+        next_step="try the stage step again; if it comes back, compare the log with the plan.",
+    )
+
+
+def read_parts(chunks: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> Iterator[Part]:
+    """Spark's Arrow batches as batches of records. That the log reaches a range's end is for the driver to ask."""
+    for part in parts:
+        for task, piece in _split(chunks, part):
+            yield task, make_batch(piece)
+    for chunk in chunks:
+        yield chunk.task, End(chunk.range.until_offset)
+
+
+def _split(chunks: Sequence[Chunk], part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Cut a batch where the next record is of another chunk. A record of no chunk goes to one that will refuse it."""
+    if not len(part):
+        return
+    if len(chunks) == 1:
+        yield chunks[0].task, part
+        return
+    ordered = sorted(chunks, key=lambda chunk: chunk.range)
+    places = np.array([(chunk.range.partition, chunk.range.from_offset) for chunk in ordered], PLACE)
+    found = np.empty(len(part), PLACE)
+    found["partition"], found["offset"] = part["partition"].to_numpy(), part["offset"].to_numpy()
+    owners = np.maximum(np.searchsorted(places, found, side="right") - 1, 0)
+    starts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(part)]
+    for start, until in pairwise(starts):
+        yield ordered[int(owners[start])].task, part.slice(start, until - start)
+
+
+def make_batch(part: pa.RecordBatch) -> Batch:
+    """Make a batch of records from a frame's rows."""
+    micros = part["timestamp"].cast("int64").to_pylist()
+    millis = [
+        NO_TIMESTAMP if kind == NO_TIMESTAMP_TYPE or moment is None else moment // 1000
+        for kind, moment in zip(part["timestampType"].to_pylist(), micros, strict=True)
+    ]
+    headers = part["headers"]
+    return Batch(
+        partition=_only(part["partition"]),
+        offsets=part["offset"].to_numpy(),
+        timestamps=np.array(millis, np.int64),
+        values=part["value"].to_pylist(),
+        keys=part["key"].to_pylist(),
+        headers=lambda index: _headers(headers[index].as_py()),
+    )
+
+
+def _only(partition: pa.Array) -> int:
+    """The one partition of a batch; with more of them, none that any chunk has."""
+    found = partition.unique().to_pylist()
+    return int(found[0]) if len(found) == 1 else -1
+
+
+def _headers(found: list[dict[str, bytes | str | None]] | None) -> Headers:
+    return [(str(header["key"]), header["value"]) for header in found or []]  # type: ignore[misc]

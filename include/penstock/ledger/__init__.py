@@ -1,0 +1,1 @@
+"""The ledger: the schema penstock, and all SQL on it."""

@@ -1,0 +1,144 @@
+"""Connections to the ledger, and what PostgreSQL says on them in Penstock's words."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from penstock.errors import PenstockError, WrongUseError
+from penstock.ledger import session
+from penstock.ledger.migration import apply_migrations, compare_migrations
+from penstock.ledger.roles import OWNER, arrange_roles
+from penstock.model.load import Load
+from penstock.settings import read_db
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+MISTAKE, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"), '"'
+
+
+Connection = psycopg.Connection[Any]
+
+
+# A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
+# cannot go on when it wakes, and whoever waits for the lock waits longer than that.
+LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
+
+
+# Classes of SQLSTATE: data exceptions, violated constraints, and what a trigger raises.
+ABOUT_VALUES = ("22", "23", "P0")
+
+
+def open_ledger(uri: str) -> Connection:
+    """Connect to the ledger; one that this version of Penstock does not know is refused."""
+    connection = connect(uri)
+    try:
+        difference = compare_migrations(connection)
+        connection.rollback()
+        difference.refuse()
+        difference.refuse_missing()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(uri: str) -> Connection:
+    """Connect to the database within bounded time, by a connection that notices when its peer is gone."""
+    try:
+        connection = psycopg.connect(
+            make_conninfo(uri, **session.make_parameters(read_db(uri), **LIMITS)),
+            application_name="penstock",
+            connect_timeout=10,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
+        )
+        connection.execute(session.OVERRIDE)
+        connection.commit()
+        return connection
+    except psycopg.OperationalError as error:
+        told = str(error).splitlines()[0]
+        if MISTAKE.search(told):  # libpq says so before it connects, and quotes what stands there
+            raise WrongUseError(
+                f"PENSTOCK_DB has an option that libpq does not take: {told.partition(QUOTE)[0].rstrip(': ')}.",
+                next_step="fix the option in the URI (in Airflow: in the extra of the connection penstock_db).",
+            ) from None
+        raise PenstockError(
+            f"the database of the ledger cannot be reached: {told}",
+            next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
+        ) from None  # libpq may quote the URI, which holds the password
+
+
+def explain(error: psycopg.Error) -> PenstockError:
+    """Say in Penstock's words what PostgreSQL refused."""
+    told = _first_line(error)
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
+        return PenstockError(
+            f"the connection to PostgreSQL broke: {told}. It ends sessions that stand still inside a transaction, too.",
+            next_step="run again when PostgreSQL is back: what is published stays, and the rest is planned anew.",
+        )
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return PenstockError(
+            f"another session holds a lock: {told}.",
+            next_step="look for it in pg_stat_activity (application_name penstock), then try again.",
+        )
+    if error.sqlstate == "53100":
+        return PenstockError(f"PostgreSQL: {told}", next_step="make room on the disk of PostgreSQL, then try again.")
+    return PenstockError(
+        f"PostgreSQL: {told}", next_step="check the database and the rights of the role in PENSTOCK_DB, then try again."
+    )
+
+
+def _first_line(error: psycopg.Error) -> str:
+    if keep_cause(error) is None:
+        return f"it refused a value ({type(error).__name__}, SQLSTATE {error.sqlstate})"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def keep_cause(error: psycopg.Error) -> psycopg.Error | None:
+    """The error as the cause of another. Complaints about data are left out: their texts quote values of rows."""
+    return None if (error.sqlstate or "")[:2] in ABOUT_VALUES else error
+
+
+@contextmanager
+def concerning(pipeline: str | None = None, load: Load | int | None = None) -> Iterator[None]:
+    """Name the pipeline and the load in every error that is raised inside, and explain those of PostgreSQL."""
+    number, ranges = (load.load_id, load.ranges) if isinstance(load, Load) else (load, ())
+    name = load.pipeline if isinstance(load, Load) else pipeline
+    try:
+        yield
+    except PenstockError as error:
+        error.fill(name, number, ranges)
+        raise
+    except psycopg.Error as error:
+        raise explain(error).fill(name, number, ranges) from keep_cause(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The migrations that were applied, and the statements about roles that the role in PENSTOCK_DB may not run."""
+
+    applied: list[str]
+    refused: list[str]
+
+
+def migrate(uri: str) -> Migrated:
+    """Bring the ledger up to date, and the roles as far as the role may."""
+    with connect(uri) as connection:
+        try:
+            applied = apply_migrations(connection)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise WrongUseError(
+                f"the role in PENSTOCK_DB may not change the ledger: {str(error).splitlines()[0]}.",
+                next_step=f"run `penstock migrate` with PENSTOCK_DB of a superuser, or of a member of {OWNER}.",
+            ) from None
+        return Migrated(applied, arrange_roles(connection))

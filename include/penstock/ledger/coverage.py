@@ -1,0 +1,83 @@
+"""Coverage: which published load holds which offsets, and how ranges change hands, in the caller's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from penstock.errors import FencedError
+from penstock.ledger.statements import Room, read_statements
+from penstock.model.ranges import Range, name_ranges
+from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.table import target_identifier
+
+if TYPE_CHECKING:
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+
+run = Room("ledger/coverage").run
+
+
+def cover_ranges(connection: Connection, load: Load) -> None:
+    """Cover the ranges of a load; offsets that any load covers already refuse it."""
+    try:
+        run(connection, "cover_ranges", load_id=load.load_id)
+    except psycopg.errors.ExclusionViolation as error:  # its detail names offsets, and no value of a row
+        raise FencedError(
+            f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="look at penstock.covered for the load that holds them.",
+        ) from error
+
+
+def set_aside(connection: Connection, load: Load) -> list[Range]:
+    """Uncover all that a load holds, and keep it for an undo."""
+    rows = run(connection, "set_aside", load_id=load.load_id).fetchall()
+    return sorted(Range(**row) for row in rows)
+
+
+def bring_back(connection: Connection, load: Load) -> list[Range]:
+    """Cover again what was set aside, unless another load has brought some of it meanwhile."""
+    brought = run(connection, "find_brought_again", load_id=load.load_id).fetchall()
+    if brought:
+        named = [
+            f"{Range(row['partition'], row['from_offset'], row['until_offset'])} by load {row['load_id']}"
+            for row in brought
+        ]
+        raise FencedError(
+            f"some of its offsets have been loaded again meanwhile: {name_ranges(named, between=', ')}. It stays out "
+            "as a whole.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=f"`penstock backfill {load.pipeline} --gaps` loads the rest; or roll those loads back first.",
+        )
+    rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
+    return sorted(Range(**row) for row in rows)
+
+
+def run_on_range(
+    connection: Connection,
+    statement: str,
+    holder: Load,
+    range_: Range,
+    declared: Pipeline | None = None,
+    **tables: sql.Identifier,
+) -> psycopg.Cursor[Any]:
+    """Run a named statement on the rows that a load has of a range, hashed as it declares, or as another does."""
+    named = sql.SQL(read_statements("ledger/coverage")[statement].decode())
+    row_hash = hash_row(declared or holder.declaration)
+    return connection.execute(
+        named.format(target=target_identifier(holder.declaration.target), row_hash=row_hash, **tables),
+        {"load_id": holder.load_id, **asdict(range_)},
+    )
+
+
+def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list[Range]:
+    """What lies below the positions of a generation and is neither covered nor lost."""
+    return [Range(**row) for row in run(connection, "read_gaps", pipeline=pipeline, generation_id=generation_id)]

@@ -1,0 +1,166 @@
+"""The roles of PostgreSQL: who owns the ledger, who loads, who checks and who reads.
+
+`penstock migrate` makes them where it may. A statement that PostgreSQL refuses comes back, for a person who may run it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.ledger.statements import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.ledger.connection import Connection
+
+OWNER, LOADER, CHECKER = "penstock_owner", "penstock_loader", "penstock_checker"
+READER, QUARANTINE_READER = "penstock_reader", "penstock_quarantine_reader"
+ROLES = (OWNER, LOADER, CHECKER, READER, QUARANTINE_READER)
+# A merge must see since when other sessions read. Without a login of the checks' own, they run by `set role`.
+MEMBERS = (("pg_read_all_stats", LOADER), (CHECKER, LOADER), (READER, QUARANTINE_READER))
+SCHEMAS = (
+    (LOADER, "penstock", "usage"),
+    *((LOADER, schema, right) for schema in ("penstock_stage", "penstock_kept") for right in ("usage", "create")),
+    (CHECKER, "penstock_stage", "usage"),
+    (READER, "penstock", "usage"),
+)
+DATABASE = (
+    *((LOADER, right) for right in ("connect", "create", "temporary")),
+    (CHECKER, "connect"),
+    (READER, "connect"),
+)
+# The tables that the statements in sql/ write, and no others: a test compares. The loader may read all of them.
+WRITES = {
+    "aside": ("insert", "delete"),
+    "backfill": ("insert",),
+    "check_result": ("insert", "delete"),
+    "coverage": ("insert", "delete"),
+    "difference": ("insert", "delete"),
+    "event": ("insert",),
+    "fault": ("insert",),
+    "generation": ("insert",),
+    "hold": ("insert", "update"),
+    "left_out": ("insert", "update", "delete"),
+    "load": ("insert", "update"),
+    "load_range": ("insert", "update"),
+    "loss": ("insert", "update"),
+    "naming": ("insert", "delete"),
+    "pipeline": ("insert", "update"),
+    "position": ("insert", "update"),
+    "quarantine": ("insert", "update", "delete"),
+    "reread": ("insert", "update", "delete"),
+    "stage_task": ("insert", "delete"),
+    "unexplained": ("insert", "delete"),
+    "verification": ("insert", "update"),
+}
+QUARANTINE = "quarantined"
+PAYLOADS = ["key", "value", "headers"]
+# Roles belong to the whole server: a migration of another database may make the same one at the same time.
+MEANWHILE = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation, psycopg.errors.InternalError_)
+
+TRIES = 10
+GIVE_ROLES = "docs/how-to/give-roles-their-rights.md says how to change that"
+
+_query = Room("ledger/roles").run
+
+
+def arrange_roles(connection: Connection) -> list[str]:
+    """Make the roles and their rights, in the caller's transaction; the statements that were refused come back."""
+    return [
+        statement
+        for find in (
+            _find_roles,
+            _find_memberships,
+            _find_owners,
+            _find_schema_grants,
+            _find_table_grants,
+            _find_database_grants,
+        )
+        for statement in _apply(connection, find)
+    ]
+
+
+def _apply(connection: Connection, find: Callable[[Connection], list[str]]) -> list[str]:
+    for _ in range(TRIES):
+        if not sum(_try(connection, statement) for statement in find(connection)):
+            break
+    return find(connection)
+
+
+def _try(connection: Connection, statement: str) -> bool:
+    """Run a statement; true if another session was at the same."""
+    try:
+        with connection.transaction():
+            connection.execute(statement.encode())
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedObject):
+        return False
+    except MEANWHILE:
+        return True
+    return False
+
+
+def _find_roles(connection: Connection) -> list[str]:
+    return _find(connection, "find_missing_roles", names=list(ROLES))
+
+
+def _find_memberships(connection: Connection) -> list[str]:
+    roles, members = map(list, zip(*MEMBERS, strict=True))
+    return _find(connection, "find_missing_memberships", roles=roles, members=members, loader=LOADER, owner=OWNER)
+
+
+def _find_owners(connection: Connection) -> list[str]:
+    return _find(connection, "find_other_owners", owner=OWNER)
+
+
+def _find_schema_grants(connection: Connection) -> list[str]:
+    roles, schemas, privileges = map(list, zip(*SCHEMAS, strict=True))
+    return _find(connection, "find_missing_schema_grants", roles=roles, schemas=schemas, privileges=privileges)
+
+
+def _find_table_grants(connection: Connection) -> list[str]:
+    relations = {row["name"]: row["is_view"] for row in _query(connection, "read_relations")}
+    wanted = [(LOADER, name, right) for name in relations for right in ("select", *WRITES.get(name, ()))]
+    wanted += [(READER, name, "select") for name, is_view in relations.items() if is_view and name != QUARANTINE]
+    wanted += [(QUARANTINE_READER, QUARANTINE, "select")]
+    roles, names, privileges = map(list, zip(*wanted, strict=True))
+    return [
+        *_find(connection, "find_missing_table_grants", roles=roles, relations=names, privileges=privileges),
+        *_find(connection, "find_missing_column_grants", view=QUARANTINE, role=READER, hidden=PAYLOADS),
+    ]
+
+
+def _find_database_grants(connection: Connection) -> list[str]:
+    roles, privileges = map(list, zip(*DATABASE, strict=True))
+    return _find(connection, "find_missing_database_grants", roles=roles, privileges=privileges)
+
+
+def _find(connection: Connection, name: str, **values: object) -> list[str]:
+    return [row["statement"] for row in _query(connection, name, **values)]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRole:
+    """The role of a session. One that does not see snapshots is not shown since when other sessions read."""
+
+    name: str
+    is_superuser: bool
+    sees_snapshots: bool
+
+    @property
+    def grant_of_stats(self) -> str:
+        """The statement that lets it see snapshots."""
+        return f"grant pg_read_all_stats to {self.name}"
+
+
+def read_own_role(connection: Connection) -> OwnRole:
+    """Read the role of the session."""
+    return OwnRole(**Room("ledger/roles").run_for_row(connection, "read_own_role"))
+
+
+def hand_over_tables(connection: Connection) -> None:
+    """Give the loader what a superuser has loaded so far, in the caller's transaction."""
+    _query(connection, "hand_over_tables")

@@ -1,0 +1,1 @@
+"""The four steps of a load: plan, stage, validate, publish."""

@@ -1,0 +1,260 @@
+"""The plan step: fence first, restore second, then write an immutable plan by answers of Kafka to these positions."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from penstock.declaration.pipeline import Pipeline
+from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError
+from penstock.kafka.identity import refuse_other_identity
+from penstock.ledger.connection import Connection, open_ledger
+from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.hold import begin_hold, end_hold
+from penstock.ledger.load import read_load, record_event, run, run_for_row
+from penstock.load.log_fit import Answers, ask_for_plan, describe_faults, read_standing
+from penstock.load.loss import date_losses, record_losses
+from penstock.model.load import OPEN_STATES
+from penstock.model.ranges import name_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.model.load import Kind, Load
+    from penstock.model.log import TopicLog
+    from penstock.model.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the plan step came to. `load` is None when there is nothing to load."""
+
+    load: Load | None
+    told: str
+    ended_hold: int | None = None
+
+
+def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+    """Plan the next live load of a pipeline, or find the one that this run has planned before.
+
+    A plan that a lost log stops is taken back, and the pipeline is held: behind the lock that the plan was made under,
+    so that nobody settles the matter in between.
+    """
+    with open_ledger(uri) as connection:
+
+        def plan_or_hold(answers: Answers | None) -> Planned:
+            found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+            try:
+                with connection.transaction():  # inside the one that holds the lock: a savepoint
+                    return plan_in(connection, pipeline, run_id, answers)
+            except LogLostError as error:
+                if found:
+                    begin_hold(connection, found["pipeline_id"], error.hold, error.what)
+                connection.commit()
+                raise
+
+        return ask_first(connection, pipeline.name, partial(ask_for_plan, kafka, pipeline), plan_or_hold)
+
+
+def preview_plan(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    with closing(open_ledger(uri)) as connection:
+        return ask_first(
+            connection,
+            pipeline.name,
+            partial(ask_for_plan, kafka, pipeline),
+            lambda answers: plan_in(connection, pipeline, run_id, answers),
+        )
+
+
+def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: Answers | None) -> Planned:
+    """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end.
+
+    The answers are Kafka's. An UnansweredError says that they are not about what the ledger says now.
+    """
+    pipeline_id = register_pipeline(connection, pipeline)
+    again = _find_again(connection, pipeline_id, pipeline, run_id)
+    if again is not None:
+        return again
+    fenced = _fence(connection, pipeline_id, pipeline, run_id)
+    standing = read_standing(connection, pipeline_id)
+    if answers is None or answers.standing != standing:
+        raise UnansweredError(standing)
+    log, plan = answers.log, answers.plan
+    generation_id = _bind_generation(connection, pipeline_id, pipeline, answers)
+    # Written even if there is nothing to load: a first run that found the end of the log must start there next time,
+    # not at a later end.
+    origins = {number: log.partitions[number].start for number in answers.opened}
+    write_positions(connection, generation_id, log, answers.opened, origins)
+    losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.left)
+    if answers.faults:
+        raise describe_faults(pipeline, answers.faults, losses)
+    record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
+    end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
+    ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
+    recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
+    if not plan.ranges:
+        told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
+        return Planned(None, told, ended_hold)
+    epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
+    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
+    if fenced:
+        run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
+    records = sum(len(range_) for range_ in load.ranges)
+    told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: {name_ranges(load.ranges)}"
+    return Planned(load, told + recorded, ended_hold)
+
+
+def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
+    """Bring the pipeline's row up to date with its declaration, and lock it until the transaction ends."""
+    try:
+        run(
+            connection,
+            "register_pipeline",
+            name=pipeline.name,
+            topic=pipeline.topic,
+            target=str(pipeline.target),
+            declaration=Jsonb(pipeline.model_dump(mode="json")),
+        )
+    except psycopg.errors.UniqueViolation as error:
+        raise WrongUseError(
+            f"another pipeline of this database loads the target {pipeline.target}; nothing is loaded.",
+            pipeline=pipeline.name,
+            next_step="declare another target, or go on under the other pipeline's name (penstock.pipeline tells it): "
+            "what it has loaded, it knows under that name only.",
+        ) from error
+    return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
+
+
+def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
+    """Find the load that this run owns, if the step is tried again."""
+    row = run(connection, "find_load_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
+    if row is None or row["state"] in ("failed", "discarded", "rolled_back"):
+        return None
+    load = read_load(connection, row["load_id"])
+    if load.state == "superseded":
+        return _find_successor(connection, load)
+    if load.state == "held":
+        return None  # the fence below decides whether the hold still stands
+    return Planned(load, f"{pipeline.name}: this run has planned load {load.load_id} before; it is {load.state}.")
+
+
+def _find_successor(connection: Connection, load: Load) -> Planned | None:
+    if load.superseded_by is None:
+        return None
+    successor = read_load(connection, load.superseded_by)
+    told = f"load {load.load_id} of this run was superseded by load {successor.load_id}, which is {successor.state}"
+    if successor.state == "published":
+        return Planned(None, f"{load.pipeline}: {told}; nothing is left to do.")
+    if successor.state in OPEN_STATES:
+        raise FencedError(
+            f"{told}.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step=f"let load {successor.load_id} (run {successor.run_id}) finish, or start a new run.",
+        )
+    return None
+
+
+def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> dict[str, Any] | None:
+    """End whatever live load is unfinished, before any position is read. A hold ends only by a changed declaration."""
+    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
+    if row is None:
+        return None
+    if row["state"] == "held" and Pipeline.read_kept(row["declaration"]) == pipeline:
+        raise HeldError(
+            f"held: {row['cause']}",
+            pipeline=pipeline.name,
+            load=row["load_id"],
+            ranges=read_load(connection, row["load_id"]).ranges,
+            next_step=f"`penstock approve {row['load_id']} --why …` publishes it as it is, "
+            f"`penstock discard {row['load_id']} --why …` gives it up (its offsets are loaded again), "
+            "or change the declaration: the next run then plans anew.",
+        )
+    supersede_load(connection, pipeline, row, "penstock", f"run {run_id} planned anew")
+    return row
+
+
+def supersede_load(connection: Connection, pipeline: Pipeline, row: dict[str, Any], actor: str, cause: str) -> None:
+    """End an unfinished load: whoever still works on it finds it ended."""
+    ended = run(connection, "supersede_load", load_id=row["load_id"], state=row["state"], cause=cause)
+    if ended.rowcount != 1:
+        raise FencedError("the load to be superseded changed meanwhile.", pipeline=pipeline.name, load=row["load_id"])
+    record_event(connection, actor, read_load(connection, row["load_id"]), "superseded", cause)
+
+
+def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:
+    known, log = answers.standing, answers.log
+    if known.generation_id is None or known.identity is None:
+        opened = run_for_row(
+            connection,
+            "open_generation",
+            pipeline_id=pipeline_id,
+            cluster_id=log.cluster_id,
+            topic_id=log.topic_id,
+            epoch=1,
+        )
+        return int(opened["generation_id"])
+    refuse_other_identity(pipeline, known.identity.cluster_id, known.identity.topic_id, log)
+    return known.generation_id
+
+
+def write_positions(
+    connection: Connection,
+    generation_id: int,
+    log: TopicLog,
+    positions: Mapping[int, int],
+    origins: Mapping[int, int],
+) -> None:
+    """Write the first position of partitions, and from where their gaps count."""
+    for partition, position in positions.items():
+        run(
+            connection,
+            "open_position",
+            generation_id=generation_id,
+            partition=partition,
+            position=position,
+            origin=origins[partition],
+            leader_epoch=log.partitions[partition].leader_epoch,
+        )
+
+
+def write_load(
+    connection: Connection,
+    pipeline_id: int,
+    generation_id: int,
+    pipeline: Pipeline,
+    run_id: str,
+    ranges: Sequence[Range],
+    kind: Kind = "live",
+    backfill_id: int | None = None,
+    *,
+    leader_epochs: Mapping[int, int | None] | None = None,
+) -> Load:
+    """Write the immutable plan of a load."""
+    row = run_for_row(
+        connection,
+        "create_load",
+        pipeline_id=pipeline_id,
+        generation_id=generation_id,
+        kind=kind,
+        run_id=run_id,
+        backfill_id=backfill_id,
+        declaration=Jsonb(pipeline.model_dump(mode="json")),
+    )
+    load_id = int(row["load_id"])
+    for range_ in ranges:
+        run(
+            connection,
+            "create_load_range",
+            load_id=load_id,
+            **asdict(range_),
+            leader_epoch=(leader_epochs or {}).get(range_.partition),
+        )
+    return read_load(connection, load_id)

@@ -1,0 +1,216 @@
+"""The publish step: one transaction makes the rows visible and moves the offsets, or nothing happened."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
+from penstock.kafka.identity import refuse_changed_topic
+from penstock.ledger.connection import Connection, explain, open_ledger
+from penstock.ledger.coverage import cover_ranges
+from penstock.ledger.load import read_load, reading_load, record_event, run, run_for_row
+from penstock.load.replacement import replace_covered
+from penstock.model.ranges import name_ranges
+from penstock.spark.error_transport import first_words
+from penstock.target.postgres.leaves import wait_to_be_alone
+from penstock.target.postgres.table import attach_attempt_table, make_way, sweep_attempt_tables
+from penstock.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.model.load import Load
+    from penstock.model.ranges import Range
+
+log = logging.getLogger(__name__)
+
+LOOK_UP_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A load that is published, and whether this call did it."""
+
+    load: Load
+    told: str
+    by_this_call: bool
+
+
+def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
+    """Publish a validated load; one that is published already stays as it is.
+
+    Kafka is asked before the transaction, and only if there is something to publish: a topic that was changed while the
+    load was read stops it.
+    """
+    with closing(open_ledger(uri)) as connection, reading_load(connection, load_id) as load:
+        connection.rollback()
+        if load.state == "validated":
+            refuse_changed_topic(kafka, load)
+        committing = False
+        try:
+            found = publish_in(connection, load_id)
+            committing = True
+            connection.commit()
+        except psycopg.OperationalError as error:
+            if not connection.broken:
+                raise _refused(load_id, error) from error
+            return _look_up(uri, load_id, committing, error)
+        published = _describe(found)
+        sweep_old_attempts(connection)
+    return published
+
+
+def _describe(found: Load) -> Published:
+    """The outcome of a publish, by the state that it found the load in."""
+    if found.state == "validated":
+        return Published(found, _tell(found), by_this_call=True)
+    return _found(found)
+
+
+def sweep_old_attempts(connection: Connection) -> None:
+    """Drop old attempts' tables after a COMMIT. That one of them stays for a while must not look like a failure."""
+    try:
+        sweep_attempt_tables(connection)
+        connection.commit()
+    except psycopg.Error as error:
+        log.warning("tables of old attempts are left for a later load to drop: %s", explain(error))
+
+
+def publish_in(connection: Connection, load_id: int) -> Load:
+    """Do all of the publish transaction but its COMMIT. The load comes back as it was found."""
+    load = read_load(connection, load_id)
+    run(connection, "lock_pipeline", name=load.pipeline)
+    load = read_load(connection, load_id)
+    if load.state == "published":
+        return load
+    refuse_unless_validated(load)
+    refuse_old_generation(connection, load)
+    if load.kind == "live":
+        for range_ in load.ranges:
+            _move_position(connection, load, range_)
+    if load.kind == "replay":
+        make_way(connection, load.declaration.target)
+        replace_covered(connection, load)
+        wait_to_be_alone(connection, load)
+    cover_ranges(connection, load)
+    attach_attempt_table(connection, load)
+    if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:
+        raise FencedError(pipeline=load.pipeline, load=load_id)
+    record_event(connection, "penstock", load, "published", None)
+    return load
+
+
+def refuse_unless_validated(load: Load) -> None:
+    """Only a validated load may be published; everything else is told apart."""
+    if load.state == "validated":
+        return
+    if load.state == "held":
+        raise HeldError(
+            f"held: {load.cause}",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=f"`penstock approve {load.load_id} --why …` or `penstock discard {load.load_id} --why …`.",
+        )
+    after = f" by load {load.superseded_by}" if load.superseded_by else ""
+    raise FencedError(
+        f"the load is {load.state}{after}, not validated; nothing is published.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=load.ranges,
+        next_step="`penstock status` shows which load is current.",
+    )
+
+
+def refuse_old_generation(connection: Connection, load: Load) -> None:
+    """Refuse a load of a log that is not loaded any more: its offsets mean other records now."""
+    newest = run_for_row(connection, "newest_generation", pipeline_id=load.pipeline_id)
+    if newest["generation_id"] != load.generation_id:
+        raise FencedError(
+            "the load was planned before its pipeline adopted another log; nothing of it is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="start a new run, or ask for a new backfill.",
+        )
+
+
+def _move_position(connection: Connection, load: Load, range_: Range) -> None:
+    moved = run(
+        connection,
+        "move_position",
+        generation_id=load.generation_id,
+        load_id=load.load_id,
+        **asdict(range_),
+    )
+    if moved.rowcount != 1:
+        raise FencedError(
+            f"the position of partition {range_.partition} is not {range_.from_offset} any more: another load "
+            "moved it. Nothing of this load is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=[range_],
+            next_step="start a new run; it plans from where the other load ended.",
+        )
+
+
+def _tell(load: Load) -> str:
+    return (
+        f"{load.pipeline}: load {load.load_id} published, {load.rows} rows, {load.quarantined} quarantined, "
+        f"{load.holes} holes: " + name_ranges(load.ranges)
+    )
+
+
+def _found(load: Load) -> Published:
+    return Published(load, f"{load.pipeline}: load {load.load_id} is published already; it stays.", by_this_call=False)
+
+
+def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
+    return PenstockError(
+        f"PostgreSQL refused to publish: {str(error).splitlines()[0]}. Nothing is published.",
+        load=load_id,
+        next_step="try the publish step again.",
+    )
+
+
+def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> Published:
+    """The connection broke: find out what became of the transaction, instead of doing it again blindly."""
+    first = f" (first error: {first_words(str(error)).rstrip('.')})"
+    outcome = wait_until(lambda: _read_outcome(uri, load_id), seconds=LOOK_UP_SECONDS)
+    if outcome is None:
+        if committing:
+            raise OutcomeUnknownError(
+                "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it"
+                f"{first}.",
+                load=load_id,
+                next_step="when PostgreSQL is back, publish again: that looks first, and never publishes twice.",
+            ) from error
+        raise PenstockError(
+            f"the connection broke before COMMIT; nothing is published{first}.",
+            load=load_id,
+            next_step="when PostgreSQL is back, try the publish step again.",
+        ) from error
+    if outcome.state == "published":
+        return _found(outcome)
+    raise PenstockError(
+        f"the connection broke and PostgreSQL rolled the publish back; nothing is published{first}.",
+        pipeline=outcome.pipeline,
+        load=load_id,
+        ranges=outcome.ranges,
+        next_step="try the publish step again.",
+    ) from error
+
+
+def _read_outcome(uri: str, load_id: int) -> Load | None:
+    """Read the load behind the pipeline's lock: a transaction still under way holds it, so the answer is final."""
+    try:
+        with open_ledger(uri) as connection:
+            load = read_load(connection, load_id)
+            run(connection, "lock_pipeline", name=load.pipeline)
+            return read_load(connection, load_id)
+    except (psycopg.OperationalError, PenstockError):
+        return None

@@ -1,0 +1,83 @@
+"""A whole load without Airflow, by the same steps: plan, stage, validate, publish."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.errors import HeldError
+from penstock.ledger.connection import concerning, open_ledger
+from penstock.ledger.load import read_load
+from penstock.ledger.work_lock import at_work
+from penstock.load.plan import plan_load, preview_plan
+from penstock.load.publish import publish_load
+from penstock.load.stage import begin_staging
+from penstock.load.validate import import_ahead, validate_load
+from penstock.spark.submit import submit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.load.plan import Planned
+    from penstock.model.load import Load
+    from penstock.settings import Settings
+
+
+def run_load(
+    settings: Settings, pipeline: Pipeline, run_id: str, tell: Callable[[str], None], spark_log: TextIO
+) -> Load | None:
+    """Load what is new in the topic; the published load comes back, or None if there was nothing new."""
+    planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
+    tell(planned.told)
+    if planned.load is None:
+        return None
+    return finish_load(settings, planned.load.load_id, tell, spark_log)
+
+
+def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
+    """Do all steps after the plan; what was done before stays. Every error names the load and its ranges."""
+    with open_ledger(settings.db) as connection:
+        load = read_load(connection, load_id)
+    with concerning(load=load), at_work(settings.db, load_id):
+        return _finish(settings, load_id, tell, spark_log)
+
+
+def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
+    stage_load(settings, load_id, tell, spark_log)
+    verdict = validate_load(settings.db, load_id, settings.db_checker)
+    if not verdict.passed:
+        raise HeldError(
+            f"held: {verdict.cause}",
+            pipeline=verdict.load.pipeline,
+            load=load_id,
+            ranges=verdict.load.ranges,
+            next_step=f"`penstock approve {load_id} --why …` publishes it as it is, "
+            f"`penstock discard {load_id} --why …` gives it up, or change the declaration and run again.",
+        )
+    tell(publish_load(settings.db, settings.kafka, load_id).told)
+    with open_ledger(settings.db) as connection:
+        return read_load(connection, load_id)
+
+
+def preview_load(settings: Settings, pipeline: Pipeline) -> Planned:
+    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    return preview_plan(settings.db, settings.kafka, pipeline, name_run())
+
+
+def name_run() -> str:
+    """Name a run that was started by hand."""
+    return f"cli__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{os.getpid()}"
+
+
+def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> None:
+    """Stage a load by a new attempt, unless it is staged already."""
+    attempt = begin_staging(settings.db, load_id)
+    if attempt is None:
+        tell(f"load {load_id} is staged already.")
+        return
+    tell(f"staging load {load_id}, attempt {attempt} …")
+    import_ahead()  # takes seconds, and hides behind the start of Spark
+    submit(settings, load_id, attempt, spark_log)

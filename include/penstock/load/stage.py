@@ -1,0 +1,219 @@
+"""Staging a load, as the Spark driver sees it: cut the plan into chunks, have them staged, compare, finish."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
+from penstock.ledger.statements import read_statements
+from penstock.model.ranges import Range, cut_chunks, group_chunks
+from penstock.spark.error_transport import first_words, recover_error
+from penstock.spark.first_failure import keeping, tell_first
+from penstock.target.assignment import make_assignment
+from penstock.target.postgres import table as target
+from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import SparkContext
+
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+    from penstock.model.ranges import Chunk
+    from penstock.settings import Settings
+    from penstock.target.assignment import Assignment
+
+log = logging.getLogger(__name__)
+
+# A chunk must be large enough to carry its fixed cost (connections), and small enough to spread and to be repeated.
+LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
+# Small chunks share a task, in about eight groups, so that the cores share the work.
+LEAST_GROUP, GROUPS = 10_000, 8
+# Of a timestamp that is no number of microseconds, in the words of Spark's Kafka source.
+OVERFLOW = "that overflows"
+STAGED = ("staged", "validated", "held", "published")
+
+
+def begin_staging(uri: str, load_id: int) -> int | None:
+    """Open a new attempt, with a table of its own; None if the load is staged already.
+
+    The target is prepared before, in transactions of its own: readers wait for the end of one that adds a column.
+    """
+    with closing(open_ledger(uri)) as connection:
+        load = read_load(connection, load_id)
+        if load.state in STAGED:
+            return None
+        if load.state not in ("planned", "staging"):
+            raise _fenced(load, load.attempt)
+        connection.rollback()
+        ensure_table(connection, load.declaration)
+        connection.commit()
+        ensure_indexes(connection, load.declaration)
+        connection.commit()
+        attempt = begin_attempt(connection, load)
+        target.create_attempt_table(connection, load, attempt)
+        connection.commit()
+    return attempt
+
+
+def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
+    """Stage a load by an attempt that has been begun; it is `staged` when this returns."""
+    with open_ledger(settings.db) as connection:
+        load = read_load(connection, load_id)
+        if not is_current(load, attempt):
+            log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
+            return
+    spark = open_context()  # takes long on a busy cluster: no transaction may be open meanwhile
+    with open_ledger(settings.db) as connection:
+        record_application(connection, load_id, attempt, spark.applicationId)
+    chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
+    assignment = make_assignment(settings, load, attempt)
+    try:
+        run_tasks(spark, load, assignment, chunks)
+        _finish(settings.db, load, attempt, chunks)
+    except (PoisonError, LogLostError) as error:  # neither a record nor the log gets better by trying again
+        with keeping(error), open_ledger(settings.db) as connection:
+            fail_load(connection, load, str(error))
+        raise
+
+
+def is_current(load: Load, attempt: int) -> bool:
+    """Whether the attempt still has to be staged; one that another has replaced is stopped here."""
+    if load.attempt != attempt or load.state not in ("staging", *STAGED):
+        raise _fenced(load, attempt)
+    return load.state == "staging"
+
+
+def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
+    """How many offsets a chunk holds; by the plan alone, so that two drivers of one attempt cut the same chunks."""
+    planned = sum(map(len, ranges))
+    return max(LEAST_CHUNK, min(MOST_CHUNK, -(-planned // CHUNKS)))
+
+
+def choose_group_size(ranges: tuple[Range, ...]) -> int:
+    """How many offsets the chunks of a group hold together; by the plan alone, for the same reason."""
+    return max(LEAST_GROUP, min(LEAST_CHUNK, -(-sum(map(len, ranges)) // GROUPS)))
+
+
+def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
+    """Have every chunk staged, the small ones in groups, each group by a Spark task of its own."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        results = stage_chunks(spark, load, assignment, chunks)
+    except PenstockError as found:
+        error = found
+    except (PySparkException, Py4JError) as failure:
+        told = recover_error(str(failure))
+        error = tell_first(spark, told) if told else explain_failure(str(failure), load, assignment, chunks)
+    else:
+        lost = [task for task, won in results if not won]
+        if lost:
+            log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
+        return
+    raise error.fill(load.pipeline, load.load_id, load.ranges)
+
+
+def stage_chunks(
+    spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
+) -> list[tuple[int, bool]]:
+    """Stage the chunks by Spark tasks; whether this very run wrote each of them comes back."""
+    groups = group_chunks(chunks, choose_group_size(load.ranges))
+    # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
+    if load.declaration.reader == "spark":
+        from penstock.kafka.readers.spark import stage_with_spark
+
+        return stage_with_spark(spark, assignment, groups)
+    from penstock.load.task import make_native_task
+
+    # Numbers in, numbers out: a DataFrame would bring up the SQL engine for them, in 2 to 3 CPU seconds.
+    numbers = spark.parallelize(range(len(groups)), len(groups))
+    return list(numbers.mapPartitions(make_native_task(assignment, groups)).collect())
+
+
+def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:
+    """An error for what Spark itself failed with."""
+    if load.declaration.reader == "spark":
+        from penstock.kafka.readers.spark import check_log
+
+        try:
+            check_log(assignment.source, chunks)
+        except PenstockError as found:
+            return found
+        if OVERFLOW in text:
+            return StageError(
+                "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
+                ranges=load.ranges,
+                next_step="declare `reader: native`, which quarantines such a record, and run again.",
+            )
+    return StageError(
+        f"Spark gave up: {first_words(text)}",
+        next_step="look into the driver's log, then try the stage step again.",
+    )
+
+
+def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
+    """Compare what the tasks wrote with the plan, build the key, and move the load to staged."""
+    with open_ledger(db) as connection:
+        name = f"penstock stage {load.load_id} {attempt}"
+        connection.execute(read_statements("ledger/stage_task")["lock_staging"], {"name": name})
+        if not is_current(read_load(connection, load.load_id), attempt):
+            log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
+            return
+        compare_with_plan(connection, load, attempt, chunks)
+        table = f"{target.STAGE_SCHEMA}.{target.attempt_table_name(load.load_id, attempt)}"
+        connection.execute(read_statements("ledger/stage_task")["end_losing_tries"], {"table": table})
+        target.key_attempt_table(connection, load, attempt)
+        finish_staging(connection, load, attempt)
+
+
+def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: list[Chunk]) -> None:
+    """Every chunk must be written once, and every offset of it be a row, quarantined or a hole."""
+    rows = connection.execute(
+        read_statements("ledger/stage_task")["read_stage_tasks"], {"load_id": load.load_id, "attempt": attempt}
+    ).fetchall()
+    written = {task: (Range(*where), counts) for task, *where_and_counts in rows
+               for where, counts in [(where_and_counts[:3], where_and_counts[3:])]}  # fmt: skip
+    wrong = [
+        chunk.range
+        for chunk in chunks
+        if chunk.task not in written
+        or written[chunk.task][0] != chunk.range
+        or sum(written[chunk.task][1]) != len(chunk.range)
+    ]
+    if wrong or len(written) != len(chunks):
+        raise StageError(
+            f"attempt {attempt}: {len(written)} of {len(chunks)} chunks are written, {len(wrong)} not as planned.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=wrong,
+            next_step="try the stage step again; it begins a new attempt.",
+        )
+    _check_limit(load, sum(counts[1] for _, counts in written.values()))
+
+
+def _check_limit(load: Load, quarantined: int) -> None:
+    limit = load.declaration.max_quarantined
+    if limit is not None and quarantined > limit:
+        raise PoisonError(
+            f"{quarantined} records cannot become rows, and `max_quarantined` is {limit}.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            ranges=load.ranges,
+            next_step="see why in penstock.quarantine; mend the declaration or the limit, and run again.",
+        )
+
+
+def _fenced(load: Load, attempt: int) -> PenstockError:
+    return FencedError(
+        f"attempt {attempt} does not count any more: the load is {load.state}, at attempt {load.attempt}.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
+    )

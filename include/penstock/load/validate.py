@@ -1,0 +1,173 @@
+"""The validate step: run the checks on what was staged, keep what they found, and decide."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from penstock.errors import ChecksCrashedError, FencedError
+from penstock.ledger.connection import Connection, connect
+from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
+from penstock.ledger.statements import Room, read_statements
+from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.table import attempt_table, revoke_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
+
+    from penstock.model.load import CheckResult, Load
+    from penstock.quality.suite import Checked
+
+_run = Room("ledger/check_result").run
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a load's checks. `cause` says why it is held; `told` says it all in one line."""
+
+    load: Load
+    attempt: int
+    passed: bool
+    cause: str | None
+    warnings: int
+    told: str
+
+
+def import_ahead() -> threading.Thread:
+    """Import Great Expectations in the background, for a process that waits for something else before it validates."""
+    thread = threading.Thread(target=importlib.import_module, args=("penstock.quality.suite",), daemon=True)
+    thread.start()
+    return thread
+
+
+def validate_load(db_uri: str, load_id: int, checker_uri: str | None = None) -> Verdict:
+    """Validate a staged load: it becomes validated or held. One that was decided on before stays as it is.
+
+    The checks run by the login of `checker_uri`; without one the loader's session takes their role.
+    """
+    with connect(db_uri) as connection:
+        load = read_load(connection, load_id)
+        decided = find_verdict(connection, load)
+    verdict = decided or _check(db_uri, load, checker_uri)
+    log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.told)
+    return verdict
+
+
+def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
+    from penstock.quality.suite import check_load
+
+    try:
+        checked = check_load(db_uri, load, checker_uri)
+    except ChecksCrashedError:
+        with connect(db_uri) as connection:
+            current = read_load(connection, load.load_id)
+            if (current.state, current.attempt) == (load.state, load.attempt):
+                revoke_checks(connection, attempt_table(load.load_id, load.attempt))
+                connection.commit()
+                raise
+            # Somebody else has moved the load on, and its table with it.
+            return _find_other_verdict(connection, current, load)
+    with connect(db_uri) as connection:
+        return decide(connection, load, checked)
+
+
+def find_verdict(connection: Connection, load: Load) -> Verdict | None:
+    """The verdict on a load that was decided on before; None for one that is staged; any other has no verdict."""
+    if load.state == "staged":
+        return None
+    if load.state == "held":
+        return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, told=_tell_held(load))
+    if load.state in ("validated", "published"):
+        count = _count_warnings(connection, load)
+        told = f"{load.pipeline}: load {load.load_id} is {load.state} already; it stays."
+        return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, told=told)
+    raise FencedError(
+        f"the load is {load.state}, not staged; there is nothing to validate.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=load.ranges,
+        next_step="`penstock status` shows which load is current.",
+    )
+
+
+def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
+    """Keep the results and move the load, in the caller's transaction, unless somebody else was faster."""
+    _run(connection, "lock_load", load_id=load.load_id)
+    current = read_load(connection, load.load_id)
+    if current.state != "staged" or current.attempt != load.attempt:
+        return _find_other_verdict(connection, current, load)
+    results = checked.results
+    # The checks of another pipeline run by the same role: they must not read the rows of a load that is held.
+    revoke_checks(connection, attempt_table(load.load_id, load.attempt))
+    record_checks(connection, load, results)
+    _keep_fingerprints(connection, load, checked.row_hashes)
+    cause = describe_failures(results)
+    if cause is None:
+        pass_checks(connection, load)
+    else:
+        hold_load(connection, load, cause)
+    settled = read_load(connection, load.load_id)
+    warned = [result for result in results if not result.success and result.severity == "warning"]
+    told = _tell_held(settled) if cause else _tell_passed(settled, len(results), warned)
+    return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), told=told)
+
+
+def _keep_fingerprints(connection: Connection, load: Load, row_hashes: Mapping[int, Decimal]) -> None:
+    for partition, row_hash in row_hashes.items():
+        _run(connection, "keep_row_hash", load_id=load.load_id, partition=partition, row_hash=row_hash)
+    by_key = sql.SQL(read_statements("ledger/check_result")["keep_row_hashes_by_key"].decode()).format(
+        row_hash=hash_row(load.declaration), staged=attempt_table(load.load_id, load.attempt)
+    )
+    connection.execute(by_key, {"load_id": load.load_id})
+
+
+def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:
+    found = find_verdict(connection, current) if current.attempt == checked.attempt else None
+    if found is None:
+        raise FencedError(
+            f"attempt {checked.attempt} was checked, and attempt {current.attempt} is current by now.",
+            pipeline=checked.pipeline,
+            load=checked.load_id,
+            next_step="nothing to do, if the other process goes on; `penstock status` shows where it stands.",
+        )
+    return found
+
+
+def describe_failures(results: Sequence[CheckResult]) -> str | None:
+    """Say in one line which check holds the load, where, and what it observed; None if none does."""
+    failed = [result for result in results if not result.success and result.severity == "error"]
+    if not failed:
+        return None
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{describe_result(failed[0])}{more}"
+
+
+def describe_result(result: CheckResult) -> str:
+    """Say in one line what an expectation observed."""
+    where = f" partition {result.partition}" if result.partition is not None else ""
+    column = f" column {result.column}" if result.column else ""
+    observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
+    return f"{result.expectation}{column}{where}: {observed or 'not met'}"
+
+
+def _tell_held(load: Load) -> str:
+    return f"{load.pipeline}: load {load.load_id} is held: {load.cause}"
+
+
+def _tell_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> str:
+    told = f"{load.pipeline}: load {load.load_id} validated, {checks} checks"
+    warnings = "; ".join(map(describe_result, warned))
+    return f"{told}, {len(warned)} warnings: {warnings}" if warned else told
+
+
+def _count_warnings(connection: Connection, load: Load) -> int:
+    row = _run(connection, "count_warnings", load_id=load.load_id).fetchone()
+    return int(row["warnings"]) if row else 0

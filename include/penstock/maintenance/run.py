@@ -1,0 +1,215 @@
+"""The maintenance of a pipeline: what is past its time is dropped, then leaves are merged until they are few enough."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import FencedError, MergeError, PenstockError
+from penstock.ledger.connection import open_ledger
+from penstock.maintenance.leaves import find_pipeline_id, query, read_leaves, read_unfinished
+from penstock.maintenance.retention import (
+    drop_kept_rows,
+    drop_old_tasks,
+    drop_stray_merges,
+    drop_uncounted,
+    empty_quarantine,
+)
+from penstock.model.ranges import name_few
+from penstock.target.postgres.levels import foresee, plan_merges
+from penstock.target.postgres.merge import InUseError, LeafError, Merge, check_leaf, merge_leaves
+from penstock.target.postgres.table import sweep_attempt_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.target.postgres.levels import Leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What was past its time: loads whose kept rows went, and how much of the rest."""
+
+    kept_loads: tuple[int, ...] = ()
+    uncounted: int = 0
+    emptied: int = 0
+    tasks: int = 0
+    tables: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A leaf that cannot be merged, and why."""
+
+    leaf: str
+    from_load: int
+    until_load: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.leaf} (loads {self.from_load} to {self.until_load - 1}) cannot be merged: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What maintenance has done, or would do."""
+
+    pipeline: str
+    dropped: Dropped
+    leaves_before: int
+    leaves_after: int
+    merges: int
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def refused(self) -> MergeError | None:
+        """Which leaves were left out, as an error; None if all leaves can be merged."""
+        if not self.left_out:
+            return None
+        return MergeError(
+            f"{'; '.join(name_few(self.left_out))}. The other leaves were merged.",
+            pipeline=self.pipeline,
+            next_step="look at the rows of these leaves, and correct them or load them again from the log "
+            f"(`penstock backfill {self.pipeline} --offsets PARTITION:FROM-UNTIL --replace`); the next maintenance "
+            "tries these leaves again.",
+        )
+
+
+def maintain(uri: str, pipeline: Pipeline, tell: Callable[[str], None]) -> Maintained:
+    """Maintain a pipeline, one process at a time. What was done stays done, whatever stops the rest."""
+    with closing(open_ledger(uri)) as connection:
+        pipeline_id = _lock(connection, pipeline)
+        if pipeline_id is None:
+            return _nothing(pipeline)
+        dropped = _drop(connection, pipeline, pipeline_id, connection.commit)
+        before = len(read_leaves(connection, pipeline, pipeline_id))
+        merging = _Merging(uri, connection, pipeline, pipeline_id, tell)
+        merging.run()
+        after = len(read_leaves(connection, pipeline, pipeline_id))
+    if merging.failed:
+        raise merging.failed[0]
+    return Maintained(pipeline.name, dropped, before, after, merging.merges, tuple(merging.left_out.values()))
+
+
+class _Merging:
+    """The merges of one maintenance. One that fails stops no other."""
+
+    def __init__(
+        self, uri: str, connection: Connection, pipeline: Pipeline, pipeline_id: int, tell: Callable[[str], None]
+    ) -> None:
+        self.uri, self.connection, self.tell = uri, connection, tell
+        self.pipeline, self.pipeline_id = pipeline, pipeline_id
+        self.merges = 0
+        self.left_out: dict[int, LeftOut] = {}  # by the first load of the leaf
+        self.failed: list[PenstockError] = []
+        self._tried: set[tuple[Leaf, ...]] = set()
+
+    def run(self) -> None:
+        """Merge until the leaves are few enough, as far as they can be merged."""
+        self._check_left_out()
+        while groups := [group for group in self._plan() if group not in self._tried]:
+            for group in groups:
+                self._tried.add(group)
+                try:
+                    self._merge(group)
+                except InUseError as error:
+                    self.failed.append(error)
+                    return
+                except PenstockError as error:
+                    self.failed.append(error)
+                    self.tell(str(error))
+
+    def _merge(self, group: tuple[Leaf, ...]) -> None:
+        merge = Merge(self.pipeline, self.pipeline_id, group)
+        try:
+            rows = merge_leaves(self.uri, merge)
+        except LeafError as error:
+            self._leave_out(error)
+        else:
+            self.merges += 1
+            self.tell(f"{self.pipeline.name}: {merge} is done, {rows:,} rows.")
+
+    def _check_left_out(self) -> None:
+        """Try the leaves alone that could not be merged before: else a merge would copy their neighbours in vain."""
+        leaves = read_leaves(self.connection, self.pipeline, self.pipeline_id)
+        known = {leaf.from_load: leaf for leaf in leaves}
+        rows = query(self.connection, "read_left_out", pipeline_id=self.pipeline_id).fetchall()
+        wanted = {leaf for group in self._plan() for leaf in group}
+        for row in rows:
+            leaf = known.get(row["from_load"])
+            if leaf is None or leaf.until_load != row["until_load"]:
+                self._take_in(row["from_load"])
+            elif leaf in wanted:
+                try:
+                    check_leaf(self.uri, self.pipeline, self.pipeline_id, leaf)
+                    self._take_in(leaf.from_load)
+                except LeafError as error:
+                    self._leave_out(error)
+
+    def _leave_out(self, error: LeafError) -> None:
+        leaf = error.leaf
+        found = LeftOut(f"{leaf.schema}.{leaf.name}", leaf.from_load, leaf.until_load, error.reason)
+        self.left_out[leaf.from_load] = found
+        query(self.connection, "leave_out", pipeline_id=self.pipeline_id, **asdict(found))
+        self.connection.commit()
+        self.tell(f"{self.pipeline.name}: {found}; it is left out.")
+
+    def _take_in(self, from_load: int) -> None:
+        query(self.connection, "take_in", pipeline_id=self.pipeline_id, from_load=from_load)
+        self.connection.commit()
+
+    def _plan(self) -> list[tuple[Leaf, ...]]:
+        """The merges to do next; a leaf that is left out is a border, like one of which Penstock knows nothing."""
+        leaves = [
+            replace(leaf, loads=0) if leaf.from_load in self.left_out else leaf
+            for leaf in read_leaves(self.connection, self.pipeline, self.pipeline_id)
+        ]
+        groups = plan_merges(leaves, read_unfinished(self.connection, self.pipeline))
+        self.connection.commit()
+        return groups
+
+
+def preview_maintenance(uri: str, pipeline: Pipeline) -> Maintained:
+    """Say what maintenance would do. Nothing is changed."""
+    with closing(open_ledger(uri)) as connection:
+        pipeline_id = _lock(connection, pipeline)
+        if pipeline_id is None:
+            return _nothing(pipeline)
+        dropped = _drop(connection, pipeline, pipeline_id, connection.rollback)
+        leaves = read_leaves(connection, pipeline, pipeline_id)
+        left, merges, _ = foresee(leaves, read_unfinished(connection, pipeline))
+    return Maintained(pipeline.name, dropped, len(leaves), len(left), merges)
+
+
+def _lock(connection: Connection, pipeline: Pipeline) -> int | None:
+    """Be the only one to maintain the pipeline, for as long as the session lasts; None if it has loaded nothing yet."""
+    pipeline_id = find_pipeline_id(connection, pipeline)
+    if pipeline_id is None:
+        return None
+    locked = query(connection, "lock_maintenance", pipeline_id=pipeline_id).fetchone()
+    connection.commit()  # the lock is the session's; a transaction would stand still while leaves are merged
+    if not (locked and locked["locked"]):
+        raise FencedError(
+            "another process maintains the pipeline.", pipeline=pipeline.name, next_step="nothing to do: it goes on."
+        )
+    return pipeline_id
+
+
+def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Callable[[], None]) -> Dropped:
+    """Each part in a transaction of its own: only the first needs the lock of plan and publish."""
+    kept = drop_kept_rows(connection, pipeline, pipeline_id)
+    end()
+    uncounted = drop_uncounted(connection, pipeline_id)
+    emptied = empty_quarantine(connection, pipeline, pipeline_id)
+    tasks = drop_old_tasks(connection, pipeline_id)
+    end()
+    tables = len(sweep_attempt_tables(connection)) + drop_stray_merges(connection, pipeline_id)
+    end()
+    return Dropped(tuple(kept), uncounted, emptied, tasks, tables)
+
+
+def _nothing(pipeline: Pipeline) -> Maintained:
+    return Maintained(pipeline.name, Dropped(), 0, 0, 0)

@@ -1,0 +1,206 @@
+"""One health word for a pipeline, its cause and the next step: pure decisions over what the ledger and the log say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.ledger.hold import ways_on
+from penstock.model.ranges import name_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from penstock.errors import DeclarationError, HoldKind
+    from penstock.model.plan import Fault, OnLoss
+
+Word = Literal[
+    "new",
+    "ok",
+    "behind",
+    "loading",
+    "stalled",
+    "held",
+    "failed",
+    "log_lost",
+    "other_topic",
+    "faulty",
+    "bad_target",
+    "broken",
+    "unknown",
+]
+
+
+# Between two steps of a load nobody is at work, while Airflow schedules the next task or waits to try one again.
+PATIENCE_SECONDS = 15 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest live load of a pipeline."""
+
+    load_id: int
+    state: str
+    cause: str | None
+    somebody_works: bool = True
+    since: datetime | None = None  # in its state; while it is staged, since the last task that ended
+    idle_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHold:
+    """What a pipeline is held for, by the last run that found it so."""
+
+    kind: HoldKind
+    cause: str
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What lies below the positions and is not in the table: offsets in gaps or lost, and backfills under way."""
+
+    gaps: int = 0
+    backfills: tuple[int, ...] = ()
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What verifications found wrong, and nothing has disproved since."""
+
+    verification_id: int
+    faults: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a pipeline is, why, and what a person should do."""
+
+    state: Word
+    cause: str
+    next_step: str
+
+
+def judge(
+    name: str,
+    newest: Newest | None,
+    faults: Sequence[Fault],
+    lag: int | None,
+    unreachable: str,
+    other_topic: str,
+    *,
+    hold: OpenHold | None = None,
+    on_loss: OnLoss = "stop",
+    missing: Missing = Missing(),
+    found: Found | None = None,
+) -> Health:
+    """Judge a pipeline; what needs a person comes first."""
+    if newest and newest.state == "held":
+        return Health(
+            "held",
+            f"load {newest.load_id}: {newest.cause}",
+            f"penstock approve {newest.load_id} --why …, penstock discard {newest.load_id} --why …, "
+            "or change the declaration",
+        )
+    if other_topic:
+        return Health("other_topic", other_topic + _since(hold), ways_on("other_topic", name))
+    if faults:
+        return _judge_faults(name, faults, hold, on_loss)
+    if unreachable:
+        return _judge_unseen(name, unreachable, hold)
+    if hold and hold.kind == "log_cut":
+        # A log that has grown again over the cut looks whole from here; only a plan asks further.
+        return Health("log_lost", hold.cause + _since(hold), ways_on(hold.kind, name))
+    return _judge_found(name, found) if found else _judge_progress(name, newest, lag, missing)
+
+
+def judge_broken(name: str, mistakes: str) -> Health:
+    """A pipeline whose declaration cannot be read is not loaded, and what it loads is not known."""
+    return Health("broken", mistakes, f"correct the declaration, then penstock check {name}")
+
+
+def judge_bad_target(error: DeclarationError) -> Health:
+    """A target that does not fit takes no load, whatever the log holds."""
+    return Health("bad_target", error.what, error.next_step)
+
+
+def _judge_found(name: str, found: Found) -> Health:
+    """A table that is not as it was published is not well, however far it is loaded."""
+    return Health(
+        "faulty",
+        f"verification {found.verification_id} left {found.faults} faults; the first: {found.first}",
+        f"see penstock.faults; penstock backfill {name} --offsets PARTITION:FROM-UNTIL --replace loads a range again; "
+        f"then penstock verify {name}",
+    )
+
+
+def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:
+    cause = name_ranges(faults) + _since(hold)
+    if any(fault.kind != "log_start_passed" for fault in faults):
+        return Health("log_lost", cause, ways_on("log_cut", name))
+    if on_loss == "record":
+        return Health("log_lost", cause, "nothing: the next run records the loss, as declared, and goes on")
+    return Health("log_lost", cause, ways_on("log_lost", name))
+
+
+def _judge_unseen(name: str, unreachable: str, hold: OpenHold | None) -> Health:
+    """Kafka cannot be asked: a hold that the last run found is what is known."""
+    if hold is None:
+        return Health("unknown", unreachable, "check the brokers and the connection")
+    word: Word = "other_topic" if hold.kind == "other_topic" else "log_lost"
+    return Health(word, f"{hold.cause}{_since(hold)}; now {unreachable}", ways_on(hold.kind, name))
+
+
+def _since(hold: OpenHold | None) -> str:
+    return f" (held since {hold.began_at.isoformat(timespec='seconds')})" if hold else ""
+
+
+def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: Missing) -> Health:
+    run = f"penstock run {name}, or trigger its DAG"
+    if newest is None:
+        return Health("new", "nothing loaded yet", run)
+    if newest.state == "failed":
+        return Health("failed", f"load {newest.load_id}: {newest.cause}", f"mend the cause, then {run}")
+    if newest.state in ("planned", "staging", "staged", "validated"):
+        if is_stalled(newest):
+            return _judge_stalled(name, newest)
+        return Health("loading", f"load {newest.load_id} is {newest.state}", "wait, or look at its run")
+    if lag:
+        return Health("behind", f"{lag} offsets not loaded yet", f"the next scheduled run loads them, or {run}")
+    return _judge_past(name, missing)
+
+
+def is_stalled(newest: Newest) -> bool:
+    """Whether nobody works on a load that is not ended.
+
+    While it is staged somebody always does. Between the steps Airflow may take its time to start the next one.
+    """
+    return not newest.somebody_works and (newest.state == "staging" or newest.idle_seconds > PATIENCE_SECONDS)
+
+
+def _judge_stalled(name: str, newest: Newest) -> Health:
+    since = f" since {newest.since.isoformat(timespec='seconds')}" if newest.since else ""
+    return Health(
+        "stalled",
+        f"load {newest.load_id} is {newest.state}{since}, and no process works on it",
+        f"penstock run {name}; in Airflow its task is tried again while retries are left, then clear the failed task",
+    )
+
+
+def _judge_past(name: str, missing: Missing) -> Health:
+    """Everything up to the end is loaded; below, somebody may have left gaps on purpose."""
+    if missing.backfills:
+        named = name_ranges(missing.backfills, between=", ")
+        resumed = name_ranges(
+            [f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills], between=", "
+        )
+        return Health("behind", f"backfill {named} has not ended", f"wait if it runs; else {resumed}")
+    if missing.gaps or missing.lost:
+        parts = [(missing.gaps, "are gaps"), (missing.lost, "are lost (penstock.losses)")]
+        below = "; ".join(f"{count} offsets below it {what}" for count, what in parts if count)
+        cause = f"everything up to the end is loaded; {below}"
+        return Health("ok", cause, "nothing to do" + (f", or penstock backfill {name} --gaps" if missing.gaps else ""))
+    return Health("ok", "everything is loaded", "nothing to do")

@@ -1,1 +1,0 @@
-"""Readers: they hand over explicit ranges of offsets whole, or fail loudly."""

@@ -1,0 +1,1 @@
+"""From a record to a row, or to the reason why it cannot become one."""

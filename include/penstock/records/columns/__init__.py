@@ -1,0 +1,1 @@
+"""From decoded values to columns of rows."""

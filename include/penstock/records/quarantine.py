@@ -1,0 +1,88 @@
+"""The quarantine: records that could not become rows, as Arrow batches for COPY."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.records.columns import timestamps
+from penstock.records.rejection import Unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.kafka.readers.contract import Headers
+    from penstock.records.decoder import Poison
+
+SCHEMA = pa.schema(
+    [
+        ("load_id", pa.int64()),
+        ("attempt", pa.int32()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.binary()),
+        ("record_timestamp", timestamps.KINDS["timestamptz"].arrow),
+    ]
+)
+
+
+def make_quarantine(load_id: int, attempt: int, records: Sequence[Poison]) -> pa.RecordBatch:
+    """Make the rows of penstock.quarantine."""
+    columns = [
+        pa.repeat(pa.scalar(load_id, pa.int64()), len(records)),
+        pa.repeat(pa.scalar(attempt, pa.int32()), len(records)),
+        [record.partition for record in records],
+        [record.offset for record in records],
+        [record.reason for record in records],
+        [_clean(record.detail) for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
+        [write_headers(record.headers) for record in records],
+        [_moment_of(record) for record in records],
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def weigh(record: Poison) -> int:
+    """About how many bytes a record takes."""
+    return (
+        500 + len(record.value or b"") + len(record.key or b"") + sum(len(value or b"") for _, value in record.headers)
+    )
+
+
+def write_headers(headers: Headers) -> bytes:
+    """Headers as jsonb: a value is text where it can be, else base64; names may come more than once."""
+    # The first byte is the version of jsonb's wire format.
+    return b"\x01" + json.dumps([_write_header(name, value) for name, value in headers]).encode()
+
+
+def _write_header(name: str, value: bytes | None) -> dict[str, str]:
+    named = {"name": _clean(name)}
+    if value is None:
+        return named
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    return named | ({"base64": base64.b64encode(value).decode()} if "\0" in text else {"text": text})
+
+
+def _clean(text: str) -> str:
+    """Text as PostgreSQL holds it: a quarantine that refuses a record would lose it."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def _moment_of(record: Poison) -> int | None:
+    try:
+        return timestamps.parse_millis(record.timestamp)
+    except Unfit:
+        return None

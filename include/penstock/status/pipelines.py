@@ -1,0 +1,220 @@
+"""The status of pipelines: what the ledger says, beside what the log says now."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import DeclarationError, IdentityError, KafkaError
+from penstock.kafka.admin import read_logs
+from penstock.kafka.first_records import read_first_timestamps
+from penstock.kafka.identity import refuse_other_identity
+from penstock.ledger.decision import reading_alone
+from penstock.ledger.statements import Room, read_statements
+from penstock.model.health import Found, Health, Missing, Newest, OpenHold, judge, judge_bad_target, judge_broken
+from penstock.model.plan import find_faults
+from penstock.target.postgres.preparation import examine_target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.model.log import Isolation, TopicLog
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition. `position` is None before the first plan, the log's side when Kafka does not answer."""
+
+    partition: int
+    position: int | None
+    log_start: int | None
+    end: int | None
+    lag: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """One pipeline."""
+
+    name: str
+    health: Health
+    load: int | None
+    partitions: tuple[PartitionStatus, ...]
+    missing: Missing
+
+
+def read_status(
+    connection: Connection, kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
+) -> list[PipelineStatus]:
+    """Read the status of pipelines that share one Kafka connection. No transaction is open while Kafka is asked."""
+    with reading_alone(connection):
+        ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
+        logs, unreachable = _read_logs(kafka, pipelines)
+        return [
+            _describe(
+                connection,
+                kafka,
+                pipeline,
+                ledger.get(pipeline.name),
+                logs.get((pipeline.topic, pipeline.isolation)),
+                unreachable,
+            )
+            for pipeline in pipelines
+        ]
+
+
+def read_broken_status(connection: Connection, name: str, mistakes: str) -> PipelineStatus:
+    """Read the status of a pipeline whose declaration cannot be read: the ledger knows it by its name."""
+    row = _read_ledger(connection, [name]).get(name)
+    positions = _read_positions(connection, row).items()
+    return PipelineStatus(
+        name,
+        judge_broken(name, mistakes),
+        row["load_id"] if row else None,
+        tuple(PartitionStatus(partition, position, None, None, None, None) for partition, position in positions),
+        _read_missing(row),
+    )
+
+
+def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    rows = Room("ledger/status").run(connection, "read_pipelines", names=list(names))
+    return {row["name"]: row for row in rows.fetchall()}
+
+
+def _read_logs(
+    kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
+) -> tuple[dict[tuple[str, Isolation], TopicLog], dict[str, str]]:
+    """Ask for all topics of an isolation at once; if that fails, one by one, so that one missing topic hides no other.
+
+    The isolation decides where a log ends: pipelines of one topic may see different ends.
+    """
+    logs: dict[tuple[str, Isolation], TopicLog] = {}
+    unreachable: dict[str, str] = {}
+    for isolation in sorted({pipeline.isolation for pipeline in pipelines}):
+        topics = sorted({pipeline.topic for pipeline in pipelines if pipeline.isolation == isolation})
+        found = _read_logs_at(kafka, isolation, topics, unreachable)
+        logs |= {(topic, isolation): log for topic, log in found.items()}
+    return logs, unreachable
+
+
+def _read_logs_at(
+    kafka: Mapping[str, str], isolation: Isolation, topics: Sequence[str], unreachable: dict[str, str]
+) -> dict[str, TopicLog]:
+    try:
+        return read_logs(kafka, dict.fromkeys(topics, isolation))
+    except KafkaError as error:
+        if len(topics) == 1:
+            unreachable[topics[0]] = error.what
+            return {}
+    logs: dict[str, TopicLog] = {}
+    for topic in topics:
+        logs |= _read_logs_at(kafka, isolation, [topic], unreachable)
+    return logs
+
+
+def _describe(
+    connection: Connection,
+    kafka: Mapping[str, str],
+    pipeline: Pipeline,
+    row: dict[str, Any] | None,
+    log: TopicLog | None,
+    unreachable: Mapping[str, str],
+) -> PipelineStatus:
+    positions = _read_positions(connection, row)
+    newest = _read_newest(row)
+    other_topic = _find_other_topic(pipeline, row, log)
+    partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
+    faults = find_faults(positions, log.partitions) if log and not other_topic else ()
+    lags = [partition.lag for partition in partitions if partition.lag is not None]
+    missing = _read_missing(row)
+    health = judge(
+        pipeline.name,
+        newest,
+        faults,
+        sum(lags) if lags else None,
+        unreachable.get(pipeline.topic, ""),
+        other_topic,
+        hold=OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
+        on_loss=pipeline.on_loss,
+        missing=missing,
+        found=Found(row["verification_id"], row["faults"], row["first_fault"]) if row and row["faults"] else None,
+    )
+    health = _judge_target(connection, pipeline) or health
+    return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
+
+
+def _read_newest(row: dict[str, Any] | None) -> Newest | None:
+    if row is None or not row["load_id"]:
+        return None
+    return Newest(row["load_id"], row["state"], row["cause"], row["somebody"], row["since"], row["idle_seconds"] or 0.0)
+
+
+def _read_missing(row: dict[str, Any] | None) -> Missing:
+    return Missing(row["gaps"], tuple(row["backfills"] or ()), row["lost"]) if row else Missing()
+
+
+def _read_positions(connection: Connection, row: dict[str, Any] | None) -> dict[int, int]:
+    if row is None or row["generation_id"] is None:
+        return {}
+    cursor = connection.execute(
+        read_statements("ledger/status")["read_positions"], {"generation_id": row["generation_id"]}
+    )
+    return dict(cursor.fetchall())
+
+
+def _find_other_topic(pipeline: Pipeline, row: dict[str, Any] | None, log: TopicLog | None) -> str:
+    if row is None or row["generation_id"] is None or log is None:
+        return ""
+    try:
+        refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
+    except IdentityError as error:
+        return error.what
+    return ""
+
+
+def _judge_target(connection: Connection, pipeline: Pipeline) -> Health | None:
+    try:
+        examine_target(connection, pipeline)
+    except DeclarationError as error:
+        return judge_bad_target(error)
+    return None
+
+
+def _describe_partitions(
+    kafka: Mapping[str, str], pipeline: Pipeline, positions: Mapping[int, int], log: TopicLog | None
+) -> tuple[PartitionStatus, ...]:
+    found = log.partitions if log else {}
+    behind = {
+        partition: max(positions.get(partition, known.start), known.start)
+        for partition, known in found.items()
+        if max(positions.get(partition, known.start), known.start) < known.end
+    }
+    oldest = read_first_timestamps(kafka, pipeline.topic, behind, pipeline.isolation)
+    now = time.time()
+    described = []
+    for partition in sorted(positions.keys() | found.keys()):
+        known = found.get(partition)
+        position = positions.get(partition)
+        lag = max(0, known.end - (known.start if position is None else position)) if known else None
+        described.append(
+            PartitionStatus(
+                partition=partition,
+                position=position,
+                log_start=known.start if known else None,
+                end=known.end if known else None,
+                lag=lag,
+                lag_seconds=_age(now, oldest.get(partition), lag),
+            )
+        )
+    return tuple(described)
+
+
+def _age(now: float, oldest_ms: int | None, lag: int | None) -> float | None:
+    """The age of the oldest record that is not loaded. Never negative, whatever the clock of its producer said."""
+    if lag == 0:
+        return 0.0
+    return None if oldest_ms is None else round(max(0.0, now - oldest_ms / 1000), 3)

@@ -1,0 +1,48 @@
+"""What a Spark task has to know; it reaches the executors inside the task's closure, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.records.decoder import layout_of
+from penstock.kafka.readers.contract import Source
+from penstock.target.postgres.table import attempt_table_name
+
+if TYPE_CHECKING:
+    from penstock.records.decoder import Layout
+    from penstock.model.load import Load
+    from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One attempt at staging one load. The URI may hold a password: it stays out of the repr."""
+
+    db: str = field(repr=False)
+    source: Source
+    pipeline: str
+    load_id: int
+    attempt: int
+    table: str
+    layout: Layout
+    stop_at_poison: bool
+    max_quarantined: int | None
+    timeout_seconds: int
+
+
+def make_assignment(settings: Settings, load: Load, attempt: int) -> Assignment:
+    """Make the assignment of an attempt from the declaration that the load was planned by."""
+    declared = load.declaration
+    return Assignment(
+        db=settings.db,
+        source=Source(dict(settings.kafka), declared.topic, declared.isolation),
+        pipeline=load.pipeline,
+        load_id=load.load_id,
+        attempt=attempt,
+        table=attempt_table_name(load.load_id, attempt),
+        layout=layout_of(declared),
+        stop_at_poison=declared.poison == "stop",
+        max_quarantined=declared.max_quarantined,
+        timeout_seconds=declared.timeout_minutes * 60,
+    )

@@ -1,0 +1,168 @@
+"""Airflow in a folder of its own, on the loopback address, with its metadata in the stack's PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psutil
+
+from penstock.errors import PenstockError
+from penstock_stack import ports, processes
+from penstock_stack.airflow_environment import REPOSITORY, USER, Site, find_programs, make_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Without the flag both serve their logs on every address of the machine; here the API reads the files themselves.
+WRAPPER = """#!/bin/sh
+case "$1" in scheduler|triggerer) exec {program} "$@" --skip-serve-logs ;; esac
+exec {program} "$@"
+"""
+# No proxy leads to this machine itself.
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+BACKFILL_POOL = "penstock_backfill"
+COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+
+
+class Airflow:
+    """`airflow standalone`: its home, its secrets and its logs are in `folder`."""
+
+    name = "Airflow"
+    option = "--airflow-port"
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        *,
+        database: str,
+        loads: str,
+        checks: str,
+        kafka: str,
+        pipelines: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        named = os.environ.get("PENSTOCK_PIPELINES")
+        pipelines = (pipelines or Path(named or REPOSITORY / "include" / "pipelines")).resolve()
+        self.folder = folder.resolve()
+        self.port = port
+        self.url = f"http://{ports.LOOPBACK}:{port}"
+        self.log = self.folder / "airflow.log"
+        self.user = USER
+        self._site = Site(self.folder, self.url, port, database, loads, checks, kafka, pipelines)
+        self._extra = dict(environment or {})
+
+    def __repr__(self) -> str:
+        return f"Airflow({str(self.folder)!r}, {self.port})"
+
+    def password(self) -> str:
+        """The password of `user`; it is kept in the file `passwords.json`, which only its owner may read."""
+        return str(json.loads(self._site.password_file.read_text(encoding="utf-8"))[USER])
+
+    def start(self) -> None:
+        """Start Airflow unless it runs, and wait until all its parts are healthy."""
+        if self.is_running() and self._recovers():
+            return
+        # After a kill some of its parts may have outlived the rest, and would go on scheduling.
+        self.kill()
+        ports.refuse_taken(self.port, self.name, self.option)
+        environment = make_environment(self._site) | self._extra
+        argv = [str(self._wrapper()), "standalone"]
+        process = processes.start(argv, log=self.log, folder=self.folder.parent, extra=environment)
+        processes.write_record(self._record, process)
+        processes.await_start(process, self.is_healthy, 240, self.name, self.log)
+        self._open_pool()
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Stop all its processes, running tasks too: a load that was under way is planned anew by its next run."""
+        # Its parts leave each other behind when only the first is told, so all are told.
+        for member in self._members():
+            with suppress(psutil.NoSuchProcess):
+                member.send_signal(signal.SIGTERM)
+        with suppress(PenstockError):
+            processes.await_condition(lambda: not self._members(), grace, "Airflow stops")
+        self.kill()
+        self._record.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """SIGKILL all its processes, as a crash does, and wait until they are gone."""
+        while members := self._members():
+            processes.kill_all(members)
+
+    def is_running(self) -> bool:
+        """Whether it runs and answers; a part that is late with its heartbeat on a busy machine does not end that."""
+        return bool(self._members()) and bool(self._ask_health())
+
+    def is_healthy(self) -> bool:
+        """Whether every part of it says that it is well."""
+        told = self._ask_health()
+        return all((told.get(name) or {}).get("status") == "healthy" for name in COMPONENTS)
+
+    def pids(self) -> list[int]:
+        """The ids of all its processes."""
+        return [member.pid for member in self._members()]
+
+    def _open_pool(self) -> None:
+        """Make the pool that backfills are staged in, unless a person has made it or changed it before."""
+        with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
+            login = {"username": self.user, "password": self.password()}
+            token = client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
+            pool = {"name": BACKFILL_POOL, "slots": 1, "description": "How many loads of backfills are staged at once."}
+            reply = client.post("/api/v2/pools", json=pool, headers={"Authorization": f"Bearer {token}"})
+            if reply.status_code != httpx.codes.CONFLICT:
+                reply.raise_for_status()
+
+    def _ask_health(self) -> dict[str, Any]:
+        try:
+            with DIRECTLY.open(f"{self.url}/api/v2/monitor/health", timeout=5) as reply:
+                return dict(json.load(reply))
+        except (OSError, ValueError):
+            return {}
+
+    def _recovers(self) -> bool:
+        with suppress(PenstockError):
+            processes.await_condition(self.is_healthy, 60, "Airflow is healthy")
+            return True
+        return False
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "process.json"
+
+    def _members(self) -> list[psutil.Process]:
+        """All processes of its session: tasks move to groups of their own, and none leaves the session."""
+        process = processes.read_record(self._record)
+        return _find_session(process) if process else []
+
+    def _wrapper(self) -> Path:
+        path = self.folder / "bin" / "airflow"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(WRAPPER.format(program=shlex.quote(str(find_programs() / "airflow"))), encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+
+def _find_session(leader: processes.Process) -> list[psutil.Process]:
+    if _is_foreign(leader):
+        return []
+    found = []
+    for candidate in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if os.getsid(candidate.pid) == leader.pid and candidate.status() != psutil.STATUS_ZOMBIE:
+                found.append(candidate)
+    return found
+
+
+def _is_foreign(leader: processes.Process) -> bool:
+    """Whether the leader's id belongs to somebody else by now, and so does the session of that id."""
+    with suppress(psutil.NoSuchProcess):
+        return not processes.is_alive(leader) and psutil.Process(leader.pid).status() != psutil.STATUS_ZOMBIE
+    return False

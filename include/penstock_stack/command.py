@@ -1,0 +1,91 @@
+"""`penstock stack`: the embedded stack, for trying, developing and testing."""
+
+# Typer reads the annotations when the program runs, so they are not postponed here.
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.errors import PenstockError
+from penstock_stack.embedded import Addresses, Ports, bring_up, find_stack, take_down
+
+app = typer.Typer(no_args_is_help=True, help="Run PostgreSQL, Kafka and Airflow in a folder of their own.")
+
+Folder = Annotated[Path, typer.Option("--dir", help="The folder that holds the stack, its data and its logs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+Port = Annotated[int | None, typer.Option(min=1, max=65535, help="A port; without it, a free one is chosen once.")]
+DEFAULT_FOLDER = Path(".penstock")
+
+
+@contextmanager
+def stopping(*, as_json: bool) -> Iterator[None]:
+    """Turn what the stack raises into one line and an exit code; a folder that cannot be written to is named."""
+    with output.stopping(as_json=as_json):
+        try:
+            yield
+        except OSError as error:
+            told = f"{error.strerror}: {error.filename}."
+            raise PenstockError(told, next_step="name a --dir that you may write to.") from error
+
+
+@app.command()
+def up(
+    *,
+    folder: Folder = DEFAULT_FOLDER,
+    db_port: Port = None,
+    kafka_port: Port = None,
+    airflow_port: Port = None,
+    no_airflow: Annotated[bool, typer.Option("--no-airflow", help="Start only the database and the broker.")] = False,
+    json: Json = False,
+) -> None:
+    """Start what does not run yet; data and ports stay the same from one start to the next."""
+    with stopping(as_json=json):
+        asked = Ports(db=db_port, kafka=kafka_port, airflow=airflow_port)
+        addresses = bring_up(folder, asked, airflow=not no_airflow, tell=output.tell)
+        if json:
+            output.print_json(asdict(addresses))
+        else:
+            _show(addresses)
+
+
+@app.command()
+def down(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
+    """Stop all of it and leave no process; the data stays."""
+    with stopping(as_json=json):
+        found = take_down(folder, tell=output.tell)
+        output.tell(f"the stack in {folder} is down." if found else f"there is no stack in {folder}: nothing to stop.")
+        if json:
+            output.print_json({"dir": str(folder.resolve()), "stopped": found})
+
+
+@app.command()
+def status(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
+    """Say what runs, and where."""
+    with stopping(as_json=json):
+        stack = find_stack(folder)
+        running, addresses = stack.running(), stack.addresses()
+        if json:
+            output.print_json(asdict(addresses) | {"running": running})
+            return
+        for name, runs in running.items():
+            output.tell(f"{name} {'runs' if runs else 'is down'}.")
+        _show(addresses)
+
+
+def _show(addresses: Addresses) -> None:
+    for name, value in asdict(addresses).items():
+        # The password stays in its file: screens are shared and scrolled back.
+        output.tell(f"{name:8}{_hide_password(str(value or 'not running'))}")
+    if addresses.airflow:
+        output.tell(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
+    output.tell(f"`penstock stack status --dir {addresses.dir} --json` prints the database's whole URI.")
+
+
+def _hide_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{user.partition(':')[0]}:***@{host}" if at else uri

@@ -1,0 +1,138 @@
+"""Start the stack, produce, load, produce again, load again, and show what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from penstock.errors import PenstockError
+from penstock.kafka.admin import read_log
+from penstock_stack.demo import orders, summary
+from penstock_stack.demo.runs import Airflow, Run
+from penstock_stack.embedded import Addresses, Ports, bring_up
+
+FOLDER = Path(".penstock")
+PIPELINE, TARGET = "orders", "analytics.orders"
+TOPICS = {"orders": 4, "access_log": 2}
+MARKS = {"success": "[green]done[/]", "failed": "[red]failed[/]", "running": "[cyan]running[/]", "skipped": "skipped"}
+
+people = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False)
+
+
+def main() -> int:
+    """The whole demo; an error is one line."""
+    try:
+        demonstrate(time.monotonic())
+    except PenstockError as error:
+        people.print(f"demo: {error}", markup=False)
+        return error.exit_code
+    except KeyboardInterrupt:
+        people.print("stopped. `make down` stops the stack, too.")
+        return 130
+    return 0
+
+
+def demonstrate(began: float) -> None:
+    """Two rounds: the first finds a day of orders, the second what came since."""
+    # The topics are there before Airflow is, so that no scheduled run misses them.
+    services = bring_up(FOLDER, Ports(), airflow=False, tell=_tell)
+    kafka, before = services.kafka, summary.newest_load(services.db, PIPELINE)
+    orders.create_topics(kafka, TOPICS)
+    orders.send(kafka, "access_log", orders.make_log_lines(100))
+    _tell(produce_first(kafka))
+    addresses = bring_up(FOLDER, Ports(), airflow=True, tell=_tell)
+    airflow = _log_in(addresses)
+    _tell(f"everything runs, {time.monotonic() - began:.0f} s after the start")
+
+    times = [load(airflow, addresses, 1)]
+    _tell(produce_second(kafka))
+    times.append(load(airflow, addresses, 2))
+
+    out.print()
+    summary.print_summary(out, addresses.db, PIPELINE, TARGET, before)
+    told = " and ".join(f"{seconds:.0f} s" for seconds in times)
+    out.print(f"The loads took {told}, trigger to publish; all of it took {time.monotonic() - began:.0f} s.")
+    out.print(f"Airflow's UI: {airflow.page(PIPELINE)}   user and password: in {airflow.passwords}", soft_wrap=True)
+    out.print("`make demo` again loads more; `make down` stops it all.")
+
+
+def produce_first(kafka: str) -> str:
+    """Plain orders, two transactions committed and one aborted between them, and broken records; says what it did."""
+    first = _next_order(kafka)
+    orders.send(kafka, PIPELINE, orders.make_orders(first, 20_000))
+    orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 20_000, 1000), commit=True)
+    orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 21_000, 1000), commit=False)
+    orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 22_000, 1000), commit=True)
+    orders.send(kafka, PIPELINE, orders.BROKEN)
+    return (
+        "produced 20,000 orders, 2,000 more in two committed transactions, 1,000 in an aborted one, "
+        f"and {len(orders.BROKEN)} broken records"
+    )
+
+
+def produce_second(kafka: str) -> str:
+    """More orders; says what it did."""
+    first = _next_order(kafka)
+    orders.send(kafka, PIPELINE, orders.make_orders(first, 5_000))
+    orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 5_000, 500), commit=True)
+    return "produced 5,000 orders, and 500 more in a committed transaction"
+
+
+def load(airflow: Airflow, addresses: Addresses, number: int) -> float:
+    """Trigger the pipeline's DAG and follow the run to its end; returns the seconds it took."""
+    began = time.monotonic()
+    before = summary.newest_load(addresses.db, PIPELINE)
+    run_id = airflow.find_active(PIPELINE)
+    if run_id:
+        _tell(f"load {number}: Airflow has just started the hourly run by itself; it is followed")
+    else:
+        run_id = f"demo_{datetime.now(UTC):%Y%m%dT%H%M%S}_{number}"
+        airflow.trigger(PIPELINE, run_id)
+    state = ""
+    with people.status(f"load {number}") as line:
+        for run in airflow.follow(PIPELINE, run_id):
+            done, planned = summary.read_progress(addresses.db, PIPELINE, before)
+            told = f"load {number}: {_describe(run)}"
+            line.update(f"{told}   {done:,} of {planned:,} offsets staged   {time.monotonic() - began:.0f} s")
+            if not people.is_terminal and told != state:
+                people.print(told)
+            state = told
+    if run.state != "success":
+        raise PenstockError(
+            f"the run {run_id} failed; {summary.read_cause(addresses.db, PIPELINE)}.",
+            next_step=f"see {airflow.page(PIPELINE)}.",
+        )
+    people.print(f"load {number}: {_describe(run)} in {time.monotonic() - began:.0f} s")
+    return time.monotonic() - began
+
+
+def _describe(run: Run) -> str:
+    return "   ".join(f"{task} {MARKS.get(state, f'[dim]{state}[/]')}" for task, state in run.tasks.items())
+
+
+def _log_in(addresses: Addresses) -> Airflow:
+    if addresses.airflow is None:
+        raise PenstockError("Airflow does not run.", next_step=f"look into {addresses.dir}/airflow.")
+    airflow = Airflow(addresses.airflow, Path(addresses.dir) / "airflow" / "passwords.json")
+    airflow.log_in()
+    airflow.await_dag(PIPELINE)
+    return airflow
+
+
+def _next_order(kafka: str) -> int:
+    # Every order used an offset, so their number is above all numbers given out so far.
+    log = read_log({"bootstrap.servers": kafka}, PIPELINE, "read_uncommitted")
+    return 1 + sum(partition.end for partition in log.partitions.values())
+
+
+def _tell(what: str) -> None:
+    people.print(what, markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
