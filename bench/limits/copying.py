@@ -20,7 +20,7 @@ from adbc_driver_postgresql import dbapi
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import describe_pipeline, make_value
 from penstock.declaration.pipeline import Pipeline
-from penstock.kafka.readers.contract import Batch
+from penstock.model.records import Batch
 from penstock.records.decoder import Decoder, layout_of
 
 if TYPE_CHECKING:

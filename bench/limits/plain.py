@@ -17,11 +17,12 @@ from bench.limits import workers
 from bench.limits.workers import WORKERS, run_workers
 from bench.records import PIPELINE
 from penstock.declaration.pipeline import read_pipelines
+from penstock.kafka.readers.native import open_group
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
 from penstock.load.plan import plan_load
 from penstock.load.stage import begin_staging, choose_chunk_size
-from penstock.load.task import stage_natively
+from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
 from penstock.settings import read_settings
 from penstock.target.assignment import make_assignment
@@ -50,7 +51,11 @@ def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, fl
         load = read_load(connection, load_id)
     assignment = make_assignment(settings, load, attempt)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
-    rows = sum(written.rows for chunk in chunks[worker::WORKERS] for written in stage_natively(assignment, [chunk]))
+    rows = sum(
+        written.rows
+        for chunk in chunks[worker::WORKERS]
+        for written in stage_group(assignment, [chunk], open_group(assignment.source, [chunk]))
+    )
     return rows, began, time.time()
 
 

@@ -8,15 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from penstock.model.ranges import name_ranges
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Self
 
     from penstock.model.ranges import Range
 
+# A text for people names at most so many ranges: a topic may have thousands of partitions.
+MOST_NAMED = 5
 HoldKind = Literal["log_lost", "log_cut", "other_topic"]
+
+
+def name_few(named: Sequence[object], most: int = MOST_NAMED) -> list[str]:
+    """The first names, and how many more there are: for ranges, and for whatever there is one of for each range."""
+    few = [str(each) for each in named[:most]]
+    return [*few, f"and {len(named) - most:,} more"] if len(named) > most else few
+
+
+def name_ranges(named: Sequence[object], most: int = MOST_NAMED, between: str = "; ") -> str:
+    """The same in one line."""
+    return between.join(name_few(named, most))
+
+
+def name_partitions(partitions: Collection[int]) -> str:
+    """Name partitions; the first five of many."""
+    named = ", ".join(str(number) for number in sorted(partitions)[:MOST_NAMED])
+    more = len(partitions) - MOST_NAMED
+    return f"partitions {named} and {more} more" if more > 0 else f"partitions {named}"
 
 
 class PenstockError(Exception):

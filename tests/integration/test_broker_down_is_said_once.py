@@ -48,7 +48,10 @@ def test_a_broker_that_is_down_is_said_without_the_clients_logs(db: str, tmp_pat
     [
         "from penstock.kafka.batches.reader import SecondReader; SecondReader(settings)",
         "from penstock.kafka.leader_epochs import find_cuts; find_cuts(settings, 'orders', {0: (1, 1)})",
-        "from penstock.kafka.first_records import read_first_records; read_first_records(settings, 'orders', {0: 1}, 'read_committed')",
+        (
+            "from penstock.kafka.first_records import read_first_records;"
+            " read_first_records(settings, 'orders', {0: 1}, 'read_committed')"
+        ),
     ],
 )
 def test_a_client_of_kafka_writes_nothing_by_itself(asking: str) -> None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.declaration.columns import parse_type
-from penstock.kafka.readers.contract import Batch
+from penstock.model.records import Batch
 from penstock.records.columns.index_limits import make_index_rooms
 from penstock.records.decoder import Decoder, Field, Layout
 from penstock.records.quarantine import make_quarantine

@@ -27,11 +27,11 @@ from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import pass_checks, read_load
 from penstock.load.publish import publish_in
-from penstock.maintenance.leaves import read_leaves
 from penstock.maintenance.run import maintain, preview_maintenance
 from penstock.model.ranges import Range
 from penstock.target.postgres import levels
 from penstock.target.postgres import merge as merging_module
+from penstock.target.postgres.leaf_list import read_leaves
 from penstock.target.postgres.merge import Merge, merge_in
 from penstock.target.postgres.table import attach_leaf
 from producing import Account

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.errors import PoisonError, StageError
-from penstock.load.task import stage_natively
+from penstock.kafka.readers.native import open_group
+from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
 from penstock.target import row_flow as flow
 from penstock.target.assignment import make_assignment
@@ -86,7 +87,8 @@ def test_a_jsonb_that_exhausts_the_memory_of_a_value_is_quarantined(db: str, acc
 def stage_all(begun: Begun) -> None:
     """Stage every chunk in this process, as a Spark task does."""
     assignment = make_assignment(begun.settings, begun.load(), begun.attempt)
-    stage_natively(assignment, cut_chunks(list(begun.load().ranges), 250_000))
+    chunks = cut_chunks(list(begun.load().ranges), 250_000)
+    stage_group(assignment, chunks, open_group(assignment.source, chunks))
 
 
 def test_poison_stop_and_the_limit_hold_for_refused_rows_too(db: str, account: Account) -> None:

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from penstock.errors import FencedError, LogLostError, PoisonError, StageError
+from penstock.kafka.readers.native import open_group
 from penstock.load import stage as staging
-from penstock.load.task import stage_natively
+from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
 from penstock.target import row_flow as flow
 from penstock.target.assignment import make_assignment
@@ -66,7 +67,7 @@ def stage_tasks(begun: Begun) -> Iterator[Written]:
     """Every chunk's task, one after the other, in this process."""
     assignment = make_assignment(begun.settings, begun.load(), begun.attempt)
     for chunk in cut_chunks(list(begun.load().ranges), 100):
-        yield from stage_natively(assignment, [chunk])
+        yield from stage_group(assignment, [chunk], open_group(assignment.source, [chunk]))
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
@@ -182,7 +183,11 @@ def test_two_tries_of_a_task_at_once_leave_one(begun: Begun, account: Account) -
     won: list[bool] = []
 
     def run() -> None:
-        won.extend(written.won for chunk in chunks for written in stage_natively(assignment, [chunk]))
+        won.extend(
+            written.won
+            for chunk in chunks
+            for written in stage_group(assignment, [chunk], open_group(assignment.source, [chunk]))
+        )
 
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:

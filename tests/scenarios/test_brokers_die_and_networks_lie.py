@@ -14,10 +14,11 @@ from loading_process import await_blocked, await_true, query, stopped_at_first_c
 from penstock.errors import KafkaError, ReadError
 from penstock.kafka import admin as asking
 from penstock.kafka.readers import native
+from penstock.kafka.readers.native import open_group
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
 from penstock.load.stage import begin_staging
-from penstock.load.task import stage_natively
+from penstock.load.task import stage_group
 from penstock.model.ranges import Range, cut_chunks
 from penstock.target.assignment import make_assignment
 from penstock_stack.broker import Broker
@@ -166,7 +167,7 @@ def test_a_reader_that_hears_nothing_fails_in_bounded_time_and_the_next_run_load
     assignment = make_assignment(loader.settings, load, attempt)
     faulty_network.hush()
     with pytest.raises(ReadError, match="reading stopped at offset 0: no record for 3 s") as stopped:
-        stage_natively(assignment, [chunk])  # what a Spark task does
+        stage_group(assignment, [chunk], open_group(assignment.source, [chunk]))  # what a Spark task does
     faulty_network.speak()
 
     assert stopped.value.ranges == (Range(0, 0, 90_000),)

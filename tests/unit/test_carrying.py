@@ -7,9 +7,9 @@ import pytest
 
 from penstock import errors
 from penstock.alerts.outbox import Alert, render_body
-from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError
+from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError, name_few, name_ranges
 from penstock.ledger.connection import concerning, explain, keep_cause
-from penstock.model.ranges import Range, name_few, name_ranges
+from penstock.model.ranges import Range
 from penstock.spark.error_transport import CarriedCause, CarriedError, LastWords, recover_error, tell_error
 
 RANGES = (Range(0, 5, 9), Range(3, 0, 2**53))

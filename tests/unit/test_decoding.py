@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.declaration.columns import parse_type
 from penstock.declaration.json_path import MOST_STEPS
-from penstock.kafka.readers.contract import Batch
+from penstock.model.records import Batch
 from penstock.records.columns.conversions import make_conversion
 from penstock.records.decoder import MAX_VALUE, Decoder, Field, Layout
 from penstock.records.rejection import Unfit

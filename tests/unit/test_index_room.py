@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.declaration.columns import parse_type
-from penstock.kafka.readers.contract import Batch
+from penstock.model.records import Batch
 from penstock.records.decoder import Decoder, Field, Layout
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import LogLostError, ReadError, WrongUseError
-from penstock.kafka.readers.contract import Batch, CheckedChunks, End, Source
+from penstock.kafka.readers.contract import CheckedChunks, End, Source
 from penstock.kafka.readers.java_settings import translate_settings
 from penstock.model.ranges import Chunk, Range
+from penstock.model.records import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

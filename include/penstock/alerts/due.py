@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.advice import ways_on
 from penstock.alerts.outbox import Alert
-from penstock.ledger.hold import query, ways_on
-from penstock.model.ranges import Range, name_ranges
+from penstock.errors import name_ranges
+from penstock.ledger.hold import query
+from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 
-from penstock.errors import PenstockError, WrongUseError
+from penstock.errors import PenstockError, WrongUseError, name_ranges
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.hold import query
 from penstock.ledger.statements import read_statements
-from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.backfill.request import Span
-from penstock.model.ranges import Held, Range, intersect_ranges, name_ranges, subtract_ranges
+from penstock.errors import name_ranges
+from penstock.model.ranges import Held, Range, intersect_ranges, subtract_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

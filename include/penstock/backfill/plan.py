@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.backfill.choice import Choice, Known, choose_gaps, choose_spans, find_refusals, spans_of_time
 from penstock.backfill.estimate import Past, estimate_seconds
 from penstock.backfill.request import AllGaps, ByOffsets, ByTime
-from penstock.errors import FencedError, WrongUseError
+from penstock.errors import FencedError, WrongUseError, name_few, name_ranges
 from penstock.kafka.admin import find_first_offsets_at, read_log
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import open_ledger
@@ -22,7 +22,7 @@ from penstock.load.log_fit import ask_until_settled, describe_faults
 from penstock.load.plan import register_pipeline, write_load
 from penstock.model.log import Identity
 from penstock.model.plan import find_faults
-from penstock.model.ranges import Held, Range, cut_loads, name_few, name_ranges
+from penstock.model.ranges import Held, Range, cut_loads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

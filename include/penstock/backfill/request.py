@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.errors import WrongUseError
-from penstock.model.ranges import name_ranges
+from penstock.errors import WrongUseError, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from penstock.cli import output
 from penstock.cli.arguments import Json, Name, read_environment
 from penstock.cli.output import stopping
 from penstock.declaration.pipeline import read_named
-from penstock.model.ranges import name_few
+from penstock.errors import name_few
 
 if TYPE_CHECKING:
     from penstock.holes.examination import HoleRange, HolesNamed

@@ -73,8 +73,8 @@ def _describe_adopted(name: str, generation: int, positions: dict[int, int]) -> 
 
 def describe_adoption(drafted: "Adoption") -> list[str]:
     """Say what an adoption means, line by line."""
+    from penstock.errors import name_few
     from penstock.kafka.identity import describe_change
-    from penstock.model.ranges import name_few
 
     old, name = drafted.old, drafted.pipeline.name
     changed = describe_change(drafted.pipeline.topic, old.identity, drafted.log.identity)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import WrongUseError
+from penstock.advice import ways_on
+from penstock.errors import WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.decision import UnansweredError, ask_first
-from penstock.ledger.hold import end_hold, ways_on
+from penstock.ledger.hold import end_hold
 from penstock.ledger.load import record_pipeline_event, refuse_silence, run
 from penstock.load.log_fit import Answers, ask_for_losses, read_standing
 from penstock.load.loss import Loss, date_losses, record_losses
 from penstock.load.plan import supersede_load
-from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

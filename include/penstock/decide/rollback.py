@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.decide.settle import lock_with_reason
-from penstock.errors import FencedError, WrongUseError
+from penstock.errors import FencedError, WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import bring_back, run, set_aside
 from penstock.ledger.load import read_load, reading_load, record_event
-from penstock.model.ranges import name_ranges
 from penstock.target.postgres.leaves import put_back, take_out
 
 if TYPE_CHECKING:

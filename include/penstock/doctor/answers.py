@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
 from penstock.kafka.admin import ANSWER_SECONDS, connect, read_log
+from penstock.kafka.configuration import read_brokers, read_config
 from penstock.ledger.roles import read_own_role
 from penstock.ledger.statements import Room
 from penstock.target.postgres.table import target_identifier
@@ -43,11 +43,7 @@ def _gather_known(row: Mapping[str, Any]) -> Known:
 
 def read_cluster(settings: Mapping[str, str]) -> Cluster:
     """Ask every broker whether it creates topics by itself."""
-    admin = connect(settings)
-    described = admin.wait_for(admin.describe_cluster(request_timeout=ANSWER_SECONDS), "asked which brokers there are")
-    name = "auto.create.topics.enable"
-    asked = {node.id: _ask_config(admin, ResourceType.BROKER, str(node.id)) for node in described.nodes}
-    return Cluster({broker: _read_broker(admin, future, broker).get(name) for broker, future in asked.items()})
+    return Cluster(read_brokers(settings, "auto.create.topics.enable"))
 
 
 def read_topics(settings: Mapping[str, str], pipelines: Sequence[Pipeline]) -> dict[str, Topic]:
@@ -75,34 +71,4 @@ def _read_topic(admin: Client, settings: Mapping[str, str], pipeline: Pipeline) 
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic]
     partitions = admin.wait_for(described, f"asked about topic {topic}").partitions
     copies = {each.id: Copies(len(each.replicas), len(each.isr)) for each in partitions}
-    return Topic(log, copies, _read_config(admin, topic))
-
-
-def read_topic_config(settings: Mapping[str, str], topic: str) -> dict[str, str]:
-    """Read the settings of a topic, those that it inherits included."""
-    return _read_config(connect(settings), topic)
-
-
-def _read_config(admin: Client, topic: str) -> dict[str, str]:
-    asked = _ask_config(admin, ResourceType.TOPIC, topic)
-    return _to_values(
-        admin.wait_for(asked, f"asked for the configuration of topic {topic} (the right DescribeConfigs)")
-    )
-
-
-def _ask_config(admin: Client, kind: ResourceType, name: str) -> Any:  # noqa: ANN401 - the client has no type for it
-    # One question a resource: each broker is asked itself.
-    (future,) = admin.describe_configs([ConfigResource(kind, name)], request_timeout=ANSWER_SECONDS).values()
-    return future
-
-
-def _read_broker(admin: Client, future: Any, broker: int) -> dict[str, str]:  # noqa: ANN401
-    """A broker's configuration is often kept from those who may read topics: that is no reason to stop."""
-    try:
-        return _to_values(admin.wait_for(future, f"asked for the configuration of broker {broker}"))
-    except KafkaError:
-        return {}
-
-
-def _to_values(config: Mapping[str, Any]) -> dict[str, str]:
-    return {name: entry.value for name, entry in config.items() if entry.value is not None}
+    return Topic(log, copies, read_config(admin, topic))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.doctor.facts import compare, miss, name_partitions
+from penstock.doctor.facts import compare, miss
+from penstock.errors import name_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

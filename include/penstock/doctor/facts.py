@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.model.ranges import MOST_NAMED
-
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from penstock.ledger.roles import OwnRole
     from penstock.model.log import TopicLog
@@ -90,10 +88,3 @@ def compare(
 def miss(scope: Scope, setting: str, wanted: str) -> Finding:
     """A finding about what could not be read: nobody may call it ok."""
     return Finding(scope, setting, None, wanted, "warning", NOT_READ, "look it up at the brokers")
-
-
-def name_partitions(partitions: Collection[int]) -> str:
-    """Name partitions; the first five of many."""
-    named = ", ".join(str(number) for number in sorted(partitions)[:MOST_NAMED])
-    more = len(partitions) - MOST_NAMED
-    return f"partitions {named} and {more} more" if more > 0 else f"partitions {named}"

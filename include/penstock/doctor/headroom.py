@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import HOUR, write_duration
-from penstock.model.ranges import name_ranges
+from penstock.errors import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

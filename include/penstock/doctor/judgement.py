@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.doctor.facts import Finding, compare, miss, name_partitions
-from penstock.errors import IdentityError
+from penstock.advice import ways_on
+from penstock.doctor.facts import Finding, compare, miss
+from penstock.errors import IdentityError, name_partitions, name_ranges
 from penstock.kafka.identity import refuse_other_identity
-from penstock.ledger.hold import ways_on
 from penstock.ledger.roles import GIVE_ROLES
 from penstock.model.plan import find_faults
-from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.facts import compare
 from penstock.doctor.intervals import MINUTE, write_duration
-from penstock.model.ranges import MOST_NAMED, name_few, name_ranges
+from penstock.errors import MOST_NAMED, name_few, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

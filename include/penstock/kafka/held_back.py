@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.doctor.facts import name_partitions
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, name_partitions
 from penstock.kafka.admin import read_log
 
 if TYPE_CHECKING:

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from penstock.errors import FencedError
+from penstock.errors import FencedError, name_ranges
 from penstock.ledger.statements import Room, read_statements
-from penstock.model.ranges import Range, name_ranges
-from penstock.target.postgres.row_hash import hash_row
-from penstock.target.postgres.table import target_identifier
+from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
-    from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
 
@@ -62,20 +59,11 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
 
 
 def run_on_range(
-    connection: Connection,
-    statement: str,
-    holder: Load,
-    range_: Range,
-    declared: Pipeline | None = None,
-    **tables: sql.Identifier,
+    connection: Connection, statement: str, load_id: int, range_: Range, **pieces: sql.Composable
 ) -> psycopg.Cursor[Any]:
-    """Run a named statement on the rows that a load has of a range, hashed as it declares, or as another does."""
+    """Run a named statement on the rows that a load has of a range; the caller gives the tables and the row's hash."""
     named = sql.SQL(read_statements("ledger/coverage")[statement].decode())
-    row_hash = hash_row(declared or holder.declaration)
-    return connection.execute(
-        named.format(target=target_identifier(holder.declaration.target), row_hash=row_hash, **tables),
-        {"load_id": holder.load_id, **asdict(range_)},
-    )
+    return connection.execute(named.format(**pieces), {"load_id": load_id, **asdict(range_)})
 
 
 def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list[Range]:

@@ -9,16 +9,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.errors import LogCutError, LogLostError
+from penstock.advice import ways_on
+from penstock.errors import LogCutError, LogLostError, name_ranges
 from penstock.kafka.admin import find_offsets_at, read_log
 from penstock.kafka.held_back import describe_held_back
 from penstock.kafka.leader_epochs import find_cuts
-from penstock.ledger.hold import ways_on
 from penstock.ledger.load import run
 from penstock.load.loss import read_left
 from penstock.model.log import Identity, TopicLog
 from penstock.model.plan import Fault, Plan, find_faults, find_suspects, open_positions, plan_ranges
-from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

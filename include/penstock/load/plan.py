@@ -11,7 +11,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from penstock.declaration.pipeline import Pipeline
-from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError
+from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import Connection, open_ledger
 from penstock.ledger.decision import UnansweredError, ask_first
@@ -20,7 +20,6 @@ from penstock.ledger.load import read_load, record_event, run, run_for_row
 from penstock.load.log_fit import Answers, ask_for_plan, describe_faults, read_standing
 from penstock.load.loss import date_losses, record_losses
 from penstock.model.load import OPEN_STATES
-from penstock.model.ranges import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
+from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError, name_ranges
 from penstock.kafka.identity import refuse_changed_topic
 from penstock.ledger.connection import Connection, explain, open_ledger
 from penstock.ledger.coverage import cover_ranges
 from penstock.ledger.load import read_load, reading_load, record_event, run, run_for_row
 from penstock.load.replacement import replace_covered
-from penstock.model.ranges import name_ranges
 from penstock.spark.error_transport import first_words
 from penstock.target.postgres.leaves import wait_to_be_alone
 from penstock.target.postgres.table import attach_attempt_table, make_way, sweep_attempt_tables

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from penstock.ledger.coverage import run, run_on_range
 from penstock.ledger.load import read_load
 from penstock.model.ranges import Range, intersect_ranges, subtract_ranges
+from penstock.target.postgres.row_hash import describe_rows
 from penstock.target.postgres.table import attempt_table, target_identifier
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[d
     stays = bool(rests) or standing["beside"]
     gone = _sum_rows(connection, holder, parts, in_target=True) if stays else NOTHING
     for part in parts:
-        run_on_range(connection, "delete_rows", holder, part)
-    kept = _add(run_on_range(connection, "cover_rest", holder, rest) for rest in rests)
+        run_on_range(connection, "delete_rows", holder.load_id, part, **describe_rows(holder))
+    kept = _add(run_on_range(connection, "cover_rest", holder.load_id, rest, **describe_rows(holder)) for rest in rests)
     run(connection, "forget_difference", **where)
     if not stays or any(row["row_hash"] is None for row in taken):
         return
@@ -92,7 +93,8 @@ def _sum_rows(
     """Sum up the rows that a load has of ranges: in the target, or staged."""
     target, staged = target_identifier(load.declaration.target), attempt_table(load.load_id, load.attempt)
     table = target if in_target else staged
-    return _add(run_on_range(connection, "hash_rows", load, range_, declared, table=table) for range_ in ranges)
+    pieces = describe_rows(load, declared) | {"table": table}
+    return _add(run_on_range(connection, "hash_rows", load.load_id, range_, **pieces) for range_ in ranges)
 
 
 def _add(found: Iterable[Cursor[Any]]) -> Sum:

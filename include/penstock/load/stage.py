@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
+from penstock.kafka.readers.registry import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
 from penstock.ledger.statements import read_statements
@@ -34,8 +36,6 @@ log = logging.getLogger(__name__)
 LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
 # Small chunks share a task, in about eight groups, so that the cores share the work.
 LEAST_GROUP, GROUPS = 10_000, 8
-# Of a timestamp that is no number of microseconds, in the words of Spark's Kafka source.
-OVERFLOW = "that overflows"
 STAGED = ("staged", "validated", "held", "published")
 
 
@@ -124,35 +124,17 @@ def stage_chunks(
     spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
     """Stage the chunks by Spark tasks; whether this very run wrote each of them comes back."""
+    from penstock.load.task import stage_group  # late: a driver that is fenced off never needs pyarrow
+
     groups = group_chunks(chunks, choose_group_size(load.ranges))
-    # Late: these import pyarrow and the clients, which a driver that is fenced off never needs.
-    if load.declaration.reader == "spark":
-        from penstock.kafka.readers.spark import stage_with_spark
-
-        return stage_with_spark(spark, assignment, groups)
-    from penstock.load.task import make_native_task
-
-    # Numbers in, numbers out: a DataFrame would bring up the SQL engine for them, in 2 to 3 CPU seconds.
-    numbers = spark.parallelize(range(len(groups)), len(groups))
-    return list(numbers.mapPartitions(make_native_task(assignment, groups)).collect())
+    reader = find_reader(load.declaration.reader)
+    return reader.stage_groups(spark, assignment.source, groups, partial(stage_group, assignment))
 
 
 def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:
     """An error for what Spark itself failed with."""
-    if load.declaration.reader == "spark":
-        from penstock.kafka.readers.spark import check_log
-
-        try:
-            check_log(assignment.source, chunks)
-        except PenstockError as found:
-            return found
-        if OVERFLOW in text:
-            return StageError(
-                "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
-                ranges=load.ranges,
-                next_step="declare `reader: native`, which quarantines such a record, and run again.",
-            )
-    return StageError(
+    found = find_reader(load.declaration.reader).explain_failure(assignment.source, chunks, text)
+    return found or StageError(
         f"Spark gave up: {first_words(text)}",
         next_step="look into the driver's log, then try the stage step again.",
     )

@@ -3,46 +3,52 @@
 from __future__ import annotations
 
 import gc
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
 from penstock.kafka.readers.contract import CheckedChunks
 from penstock.records.decoder import Decoder
 from penstock.records.fingerprint import LogFingerprint
-from penstock.spark.error_transport import CarriedError
 from penstock.target.postgres.copy import RowsRefusedError, write_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from penstock.kafka.readers.contract import FindLogStarts, Part
+    from penstock.kafka.readers.contract import OpenGroup, Part
     from penstock.model.ranges import Chunk
     from penstock.records.decoder import Decoded
     from penstock.target.assignment import Assignment
     from penstock.target.row_flow import Written
 
 
-def stage_group(
-    assignment: Assignment,
-    chunks: Sequence[Chunk],
-    read: Iterator[Part],
-    find_log_starts: FindLogStarts | None,
-    *,
-    piecewise: bool = False,
+def stage_group(assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup) -> list[Written]:
+    """Stage chunks in one transaction, for any reader.
+
+    A record that PostgreSQL refuses ends the COPY of all. It is found by a second pass, which copies piece by piece:
+    at once where the reader can read again, by the next try of the Spark task where it cannot.
+    """
+    try:
+        return _read_and_write(assignment, chunks, group, piecewise=group.is_retry and not group.can_open_again)
+    except RowsRefusedError:
+        if not group.can_open_again:
+            raise
+        return _read_and_write(assignment, chunks, group, piecewise=True)
+
+
+def _read_and_write(
+    assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup, *, piecewise: bool
 ) -> list[Written]:
-    """Stage chunks in one transaction, for any reader."""
     decoder = Decoder(assignment.layout, assignment.load_id)
-    checked = CheckedChunks(assignment.source, chunks, find_log_starts)
+    checked = CheckedChunks(assignment.source, chunks, group.find_log_starts)
     seen = {chunk.task: LogFingerprint() for chunk in chunks}
 
-    def decode() -> Iterator[tuple[int, Decoded]]:
+    def decode(read: Iterator[Part]) -> Iterator[tuple[int, Decoded]]:
         for task, batch in checked.check(read):
             seen[task].see(batch)
             yield task, decoder.decode(batch)
 
-    with _collecting_seldom():
-        return write_group(assignment, chunks, decoder.schema, checked, seen, decode(), piecewise=piecewise)
+    with group.open() as read, _collecting_seldom():
+        return write_group(assignment, chunks, decoder.schema, checked, seen, decode(read), piecewise=piecewise)
 
 
 @contextmanager
@@ -54,41 +60,3 @@ def _collecting_seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def stage_natively(assignment: Assignment, chunks: Sequence[Chunk]) -> list[Written]:
-    """Stage chunks, read in the task itself; a record that PostgreSQL refuses is searched for by a second pass."""
-    try:
-        return _read_and_stage(assignment, chunks, piecewise=False)
-    except RowsRefusedError:
-        return _read_and_stage(assignment, chunks, piecewise=True)
-
-
-def _read_and_stage(assignment: Assignment, chunks: Sequence[Chunk], *, piecewise: bool) -> list[Written]:
-    from penstock.kafka.readers import native  # late: the executors of the Spark reader may lack its Kafka client
-
-    source = assignment.source
-    with closing(native.read_chunks(source, chunks)) as read:
-        return stage_group(
-            assignment,
-            chunks,
-            read,
-            lambda partitions: native.find_log_starts(source, partitions),
-            piecewise=piecewise,
-        )
-
-
-def make_native_task(
-    assignment: Assignment, groups: Sequence[Sequence[Chunk]]
-) -> Callable[[Iterator[int]], Iterator[tuple[int, bool]]]:
-    """Make the function that Spark runs on the executors: numbers of groups come in, the chunks' outcomes go out."""
-
-    def stage(numbers: Iterator[int]) -> Iterator[tuple[int, bool]]:
-        for number in numbers:
-            try:
-                written = stage_natively(assignment, groups[number])
-            except PenstockError as error:
-                raise CarriedError(error) from None  # as in reading/spark.py
-            yield from ((each.task, each.won) for each in written)
-
-    return stage

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.ledger.load import read_load, record_event, run
-from penstock.maintenance.leaves import query
+from penstock.target.postgres.leaf_list import query
 from penstock.target.postgres.leaves import kept_table
 from penstock.target.postgres.table import STAGE_SCHEMA
 

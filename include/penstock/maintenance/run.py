@@ -6,9 +6,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.errors import FencedError, MergeError, PenstockError
+from penstock.errors import FencedError, MergeError, PenstockError, name_few
 from penstock.ledger.connection import open_ledger
-from penstock.maintenance.leaves import find_pipeline_id, query, read_leaves, read_unfinished
 from penstock.maintenance.retention import (
     drop_kept_rows,
     drop_old_tasks,
@@ -16,7 +15,7 @@ from penstock.maintenance.retention import (
     drop_uncounted,
     empty_quarantine,
 )
-from penstock.model.ranges import name_few
+from penstock.target.postgres.leaf_list import find_pipeline_id, query, read_leaves, read_unfinished
 from penstock.target.postgres.levels import foresee, plan_merges
 from penstock.target.postgres.merge import InUseError, LeafError, Merge, check_leaf, merge_leaves
 from penstock.target.postgres.table import sweep_attempt_tables

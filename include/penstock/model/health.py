@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.ledger.hold import ways_on
-from penstock.model.ranges import name_ranges
+from penstock.advice import ways_on
+from penstock.errors import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# A text for people names at most so many ranges: a topic may have thousands of partitions.
-MOST_NAMED = 5
 # A consumer of more partitions than this waits for too many first fetches at once.
 MOST_TOGETHER = 500
 
@@ -32,17 +30,6 @@ class Range:
 
     def __str__(self) -> str:
         return f"partition {self.partition} offsets [{self.from_offset}, {self.until_offset})"
-
-
-def name_few(named: Sequence[object], most: int = MOST_NAMED) -> list[str]:
-    """The first names, and how many more there are: for ranges, and for whatever there is one of for each range."""
-    few = [str(each) for each in named[:most]]
-    return [*few, f"and {len(named) - most:,} more"] if len(named) > most else few
-
-
-def name_ranges(named: Sequence[object], most: int = MOST_NAMED, between: str = "; ") -> str:
-    """The same in one line."""
-    return between.join(name_few(named, most))
 
 
 @dataclass(frozen=True, slots=True)

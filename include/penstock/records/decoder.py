@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.declaration.columns import ColumnType, parse_type
-from penstock.kafka.readers.contract import Batch
+from penstock.model.records import Batch
 from penstock.records.columns import timestamps
 from penstock.records.columns.conversions import make_conversion
 from penstock.records.columns.index_limits import make_index_rooms
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.declaration.pipeline import Pipeline
-    from penstock.kafka.readers.contract import Headers, Numbers
+    from penstock.model.records import Headers, Numbers
     from penstock.records.formats.json import Layer
     from penstock.records.rejection import Reason
 

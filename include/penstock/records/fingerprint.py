@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from penstock.kafka.readers.contract import Batch, Numbers
+    from penstock.model.records import Batch, Numbers
 
     Hashes = npt.NDArray[np.uint64]
 

@@ -14,7 +14,7 @@ from penstock.records.rejection import Unfit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.kafka.readers.contract import Headers
+    from penstock.model.records import Headers
     from penstock.records.decoder import Poison
 
 SCHEMA = pa.schema(

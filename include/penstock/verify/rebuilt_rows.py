@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from penstock.kafka.readers.contract import Batch
     from penstock.model.load import Load
     from penstock.model.ranges import Range
+    from penstock.model.records import Batch
     from penstock.settings import Settings
     from penstock.target.assignment import Assignment
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.kafka.readers.contract import Batch
+    from penstock.model.records import Batch
     from penstock.settings import Settings
     from penstock.verify.chunks import Staged
     from penstock.verify.rebuilt_rows import Recipe

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from penstock.doctor.answers import read_topic_config
 from penstock.holes.examination import count_holes, name_holes
 from penstock.holes.search import find_generation
 from penstock.kafka.admin import read_log
+from penstock.kafka.configuration import read_topic_config
 from penstock.ledger.connection import open_ledger
 from penstock.model.log import Identity
 from penstock.model.ranges import Range

@@ -12,8 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from penstock.airflow.connections import read_db, read_kafka, read_settings
 from penstock.airflow.steps.load import refuse_unknown
 from penstock.airflow.task_errors import deciding_retries
-from penstock.errors import ProofError
-from penstock.model.ranges import name_few
+from penstock.errors import ProofError, name_few
 
 if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline

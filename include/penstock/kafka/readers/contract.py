@@ -13,19 +13,17 @@ import numpy as np
 
 from penstock.errors import LogLostError, ReadError
 from penstock.model.ranges import Range
+from penstock.model.records import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    import numpy.typing as npt
+    from pyspark import SparkContext
 
+    from penstock.errors import PenstockError
     from penstock.model.log import Isolation
     from penstock.model.ranges import Chunk
-
-    Numbers = npt.NDArray[np.int64]
-
-NO_TIMESTAMP = -1  # what Kafka itself says when a record carries none
-Headers = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +33,6 @@ class Source:
     settings: Mapping[str, str] = field(repr=False)
     topic: str
     isolation: Isolation
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Records of one partition, column by column; headers, which only poison needs, are asked for by index."""
-
-    partition: int
-    offsets: Numbers
-    timestamps: Numbers  # milliseconds since 1970, or NO_TIMESTAMP
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    headers: Callable[[int], Headers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +46,52 @@ class End:
 Part: TypeAlias = tuple[int, Batch | End]
 
 
-class Reader(Protocol):
-    """Reads chunks, side by side where it likes. Open things are closed when the iterator is."""
-
-    def __call__(self, source: Source, chunks: Sequence[Chunk]) -> Iterator[Part]: ...
-
-
 class FindLogStarts(Protocol):
     """Asks where the logs of partitions start now."""
 
     def __call__(self, partitions: Collection[int]) -> Mapping[int, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """A group of chunks in a Spark task: how its records are read, and by which try of the task."""
+
+    open: Callable[[], AbstractContextManager[Iterator[Part]]]
+    # None: the executor has no Kafka client of its own, so the driver asks.
+    find_log_starts: FindLogStarts | None
+    can_open_again: bool
+    is_retry: bool
+
+
+class Outcome(Protocol):
+    """What became of a chunk; `won` is false if another try of the same task had written it."""
+
+    @property
+    def task(self) -> int: ...
+    @property
+    def won(self) -> bool: ...
+    @property
+    def holes(self) -> int: ...
+    @property
+    def first_hole(self) -> int | None: ...
+
+
+class StageGroup(Protocol):
+    """Stages a group of chunks inside a Spark task."""
+
+    def __call__(self, chunks: Sequence[Chunk], group: OpenGroup) -> Sequence[Outcome]: ...
+
+
+class Reader(Protocol):
+    """A reader: it spreads groups of chunks over Spark tasks, and hands each group's records to `stage`."""
+
+    def stage_groups(
+        self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
+    ) -> list[tuple[int, bool]]:
+        """Stage the groups; the number of each chunk's task, and whether this run wrote it, come back."""
+
+    def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
+        """Find the error behind the text of an exception of Spark; None if the text says all there is."""
 
 
 class CheckedChunks:

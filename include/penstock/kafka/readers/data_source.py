@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from penstock.errors import WrongUseError
 from penstock.kafka.readers import native
-from penstock.kafka.readers.contract import NO_TIMESTAMP, Batch, Source
+from penstock.kafka.readers.contract import Source
 from penstock.model.ranges import Chunk, Range, cut_chunks
+from penstock.model.records import NO_TIMESTAMP, Batch
 from penstock.settings import KAFKA, read_kafka
 
 if TYPE_CHECKING:

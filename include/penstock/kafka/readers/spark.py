@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError, ReadError
-from penstock.kafka.readers.contract import NO_TIMESTAMP, Batch, End, lost_error
+from penstock.errors import PenstockError, ReadError, StageError
+from penstock.kafka.readers.contract import End, OpenGroup, lost_error
 from penstock.kafka.readers.java_settings import translate_settings
-from penstock.load.task import stage_group
 from penstock.model.ranges import Range, split_passes
+from penstock.model.records import NO_TIMESTAMP, Batch
 from penstock.spark.error_transport import CarriedError
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.kafka.readers.contract import Headers, Part, Source
+    from penstock.kafka.readers.contract import Part, Source, StageGroup
     from penstock.model.log import PartitionLog
     from penstock.model.ranges import Chunk
-    from penstock.target.assignment import Assignment
+    from penstock.model.records import Headers
 
 TUNING = {
     "kafka.max.poll.records": "10000",
@@ -39,24 +40,43 @@ TUNING = {
     "kafka.auto.include.jmx.reporter": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
+# The words of Spark's Kafka source for a timestamp beyond what Spark counts in microseconds.
+OVERFLOW = "that overflows"
 NO_TIMESTAMP_TYPE = -1
 PLACE = np.dtype([("partition", np.int64), ("offset", np.int64)])
 RESULT = "task int, won boolean, holes bigint, first_hole bigint"
 
 
-def stage_with_spark(
-    context: SparkContext, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
-) -> list[tuple[int, bool]]:
-    """Stage every group by a Spark task of its own, known by its place in a union; each chunk's outcome comes back."""
-    from pyspark.sql import SparkSession
+class SparkReader:
+    """Reads by Spark's own Kafka source. The records of a group come once: a retry of its task reads them again."""
 
-    chunks = [chunk for group in groups for chunk in group]
-    check_log(assignment.source, chunks)
-    session = SparkSession(context)
-    union = _unite([open_group(session, assignment.source, group) for group in groups])
-    rows = union.mapInArrow(make_task(assignment, groups), RESULT).collect()
-    confirm_holes(assignment.source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
-    return [(row["task"], row["won"]) for row in rows]
+    def stage_groups(
+        self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
+    ) -> list[tuple[int, bool]]:
+        """Stage each group by a Spark task of its own, known by its place in a union."""
+        from pyspark.sql import SparkSession
+
+        chunks = [chunk for group in groups for chunk in group]
+        check_log(source, chunks)
+        session = SparkSession(context)
+        union = _unite([open_group(session, source, group) for group in groups])
+        rows = union.mapInArrow(make_task(groups, stage), RESULT).collect()
+        confirm_holes(source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
+        return [(row["task"], row["won"]) for row in rows]
+
+    def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
+        """Spark's own words tell neither loss from delay nor one partition from another: look at the log."""
+        try:
+            check_log(source, chunks)
+        except PenstockError as found:
+            return found
+        if OVERFLOW in text:
+            return StageError(
+                "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
+                ranges=[chunk.range for chunk in chunks],
+                next_step="declare `reader: native`, which quarantines such a record, and run again.",
+            )
+        return None
 
 
 def open_group(spark: SparkSession, source: Source, group: Sequence[Chunk]) -> DataFrame:
@@ -90,27 +110,26 @@ def open_frame(spark: SparkSession, source: Source, ranges: Sequence[Range]) -> 
 
 
 def make_task(
-    assignment: Assignment, groups: Sequence[Sequence[Chunk]]
+    groups: Sequence[Sequence[Chunk]], stage: StageGroup
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that Spark runs on the executors; the rows that come in are records."""
 
-    def stage(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "runs in a Spark task"  # noqa: S101
         group = groups[context.partitionId()]
+        opened = OpenGroup(
+            open=lambda: nullcontext(read_parts(group, parts)),
+            find_log_starts=None,
+            can_open_again=False,
+            is_retry=context.attemptNumber() > 0,
+        )
         try:
-            written = stage_group(
-                assignment,
-                group,
-                read_parts(group, parts),
-                None,  # the driver asks: an executor may have no Kafka client but Spark's
-                # The records come once; a try that met a record which PostgreSQL refuses leaves it to the next one.
-                piecewise=context.attemptNumber() > 0,
-            )
+            written = stage(group, opened)
         except PenstockError as error:
-            raise CarriedError(error) from None  # which holds the words of the cause; a trace would go into Spark's log
+            raise CarriedError(error) from None  # as in native.py
         yield pa.RecordBatch.from_pydict(
             {
                 "task": pa.array([each.task for each in written], pa.int32()),
@@ -120,7 +139,7 @@ def make_task(
             }
         )
 
-    return stage
+    return run
 
 
 def check_log(source: Source, chunks: Sequence[Chunk]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from penstock.kafka.readers.contract import Numbers
+    from penstock.model.records import Numbers
 
 # 4714-11-24 BC is PostgreSQL's first day; Arrow's microseconds end before PostgreSQL's do.
 FIRST, LAST = -210_866_803_200_000_000, 9_223_372_036_854_775_807

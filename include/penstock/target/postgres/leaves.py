@@ -14,6 +14,7 @@ from psycopg import sql
 from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
 from penstock.ledger.coverage import run, run_on_range
 from penstock.errors import PenstockError
+from penstock.target.postgres.row_hash import describe_rows
 from penstock.target.postgres.table import KEPT_SCHEMA, add_missing_columns, attach_as_leaf, find_default, make_way, move_table, read_columns, target_identifier
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _move_out(connection: Connection, load: Load, ranges: Iterable[Range]) -> No
         )
     )
     for range_ in ranges:
-        run_on_range(connection, "move_out", load, range_, kept=kept)
+        run_on_range(connection, "move_out", load.load_id, range_, **describe_rows(load), kept=kept)
 
 
 def _insert_kept(connection: Connection, load: Load) -> None:

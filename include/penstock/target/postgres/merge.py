@@ -23,7 +23,7 @@ from penstock.ledger.load import run
 from penstock.target.postgres.brief_locks import Wanted, lock_briefly
 from penstock.errors import PenstockError, WrongUseError
 from penstock.target.postgres.levels import Leaf, join
-from penstock.maintenance.leaves import query, read_leaves, read_unfinished
+from penstock.target.postgres.leaf_list import query, read_leaves, read_unfinished
 from penstock.ledger.roles import read_own_role
 from penstock.target.postgres.table import STAGE_SCHEMA, attach_leaf, create_leaf, find_default, find_free_name, move_table, read_columns, target_identifier
 from penstock.waiting import wait_until

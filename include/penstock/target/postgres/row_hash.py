@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from penstock.declaration.columns import parse_type
-from penstock.target.postgres.table import describe_columns
+from penstock.target.postgres.table import describe_columns, target_identifier
 
 if TYPE_CHECKING:
+    from penstock.model.load import Load
     from penstock.declaration.columns import Family
     from penstock.declaration.pipeline import Pipeline
 
@@ -44,6 +45,12 @@ def hash_row(pipeline: Pipeline) -> sql.Composed:
     columns = {name: type_ for name, (type_, _) in describe_columns(pipeline).items() if name not in GIVEN}
     hashes = [_hash_column(name, type_, place) for place, (name, type_) in enumerate(columns.items(), 1)]
     return sql.SQL(" # ").join([sql.SQL("hashint8extended(_offset, 0)"), *hashes])
+
+
+def describe_rows(load: Load, declared: Pipeline | None = None) -> dict[str, sql.Composable]:
+    """The target of a load and the hash of its rows, by its own declaration or by another, as pieces of a statement."""
+    row_hash = hash_row(declared or load.declaration)
+    return {"target": target_identifier(load.declaration.target), "row_hash": row_hash}
 
 
 def _hash_column(name: str, type_: str, place: int) -> sql.Composed:

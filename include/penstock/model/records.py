@@ -1,0 +1,32 @@
+"""Records of a partition, column by column, as readers hand them over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+
+
+NO_TIMESTAMP = -1  # what Kafka itself says when a record carries none
+
+
+Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one partition, column by column; headers, which only poison needs, are asked for by index."""
+
+    partition: int
+    offsets: Numbers
+    timestamps: Numbers  # milliseconds since 1970, or NO_TIMESTAMP
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    headers: Callable[[int], Headers]
