@@ -23,6 +23,7 @@ lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@found=$$($(BIN)/lint-imports --no-cache) || { echo "$$found" >&2; exit 1; }
 
 unit:
 	@$(BIN)/pytest -q -n 2 -m "not services"

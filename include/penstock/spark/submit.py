@@ -148,14 +148,9 @@ def zip_package(folder: Path) -> Path:
 
 
 def find_application(job: str) -> Path:
-    """The job's entry point, beside the package or where the process was started."""
-    for root in (PROJECT, Path.cwd()):
-        application = root / "spark_jobs" / job
-        if application.is_file():
-            return application
-    raise WrongUseError(
-        f"spark_jobs/{job} is not found.", next_step="start Penstock in the folder that holds spark_jobs/."
-    )
+    """The job's entry point: the checkout's, or the one in the package where there is no checkout."""
+    in_checkout = PROJECT / "spark_jobs" / job
+    return in_checkout if in_checkout.is_file() else PACKAGE / "spark" / "jobs" / job
 
 
 def find_spark_jars() -> list[Path]:
