@@ -1,0 +1,1 @@
+"""Targets in PostgreSQL: a partitioned table, one leaf a load."""
