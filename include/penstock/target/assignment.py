@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.records.decoder import layout_of
 from penstock.kafka.readers.contract import Source
+from penstock.records.decoder import layout_of
 from penstock.target.postgres.table import attempt_table_name
 
 if TYPE_CHECKING:
-    from penstock.records.decoder import Layout
     from penstock.model.load import Load
+    from penstock.records.decoder import Layout
     from penstock.settings import Settings
 
 

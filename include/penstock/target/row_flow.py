@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.records.decoder import quarantine_record
 from penstock.errors import PoisonError, StageError
-from penstock.records.quarantine import weigh
 from penstock.model.ranges import Range
+from penstock.records.decoder import quarantine_record
+from penstock.records.quarantine import weigh
 from penstock.records.rejection import Unfit
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager import Error as AdbcError
 
-    from penstock.target.assignment import Assignment
-    from penstock.records.decoder import Decoded, Poison
     from penstock.kafka.readers.contract import CheckedChunk
+    from penstock.records.decoder import Decoded, Poison
+    from penstock.target.assignment import Assignment
 
 # A COPY cannot be interrupted to write to another table: it ends when so much of the quarantine waits.
 WAITING_BYTES = 8 * 1024 * 1024

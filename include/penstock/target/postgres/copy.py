@@ -13,22 +13,22 @@ from adbc_driver_postgresql import dbapi
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.errors import FencedError, StageError
-from penstock.target.row_flow import Flow, Written, find_line, find_words, is_refusal
-from penstock.records.quarantine import make_quarantine
-from penstock.model.ranges import Range
 from penstock.ledger.session import OVERRIDE, make_parameters
 from penstock.ledger.statements import read_statements
+from penstock.model.ranges import Range
+from penstock.records.quarantine import make_quarantine
 from penstock.target.postgres.table import STAGE_SCHEMA
+from penstock.target.row_flow import Flow, Written, find_line, find_words, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Never
 
-    from penstock.target.assignment import Assignment
+    from penstock.kafka.readers.contract import CheckedChunks
+    from penstock.model.ranges import Chunk
     from penstock.records.decoder import Decoded
     from penstock.records.fingerprint import LogFingerprint
-    from penstock.model.ranges import Chunk
-    from penstock.kafka.readers.contract import CheckedChunks
+    from penstock.target.assignment import Assignment
 
 CONNECTION = {
     "application_name": "penstock stage",

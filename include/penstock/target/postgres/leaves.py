@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
-from penstock.ledger.coverage import run, run_on_range
 from penstock.errors import PenstockError
+from penstock.ledger.coverage import run, run_on_range
+from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
 from penstock.target.postgres.row_hash import describe_rows
-from penstock.target.postgres.table import KEPT_SCHEMA, add_missing_columns, attach_as_leaf, find_default, make_way, move_table, read_columns, target_identifier
+from penstock.target.postgres.table import (
+    KEPT_SCHEMA,
+    add_missing_columns,
+    attach_as_leaf,
+    find_default,
+    make_way,
+    move_table,
+    read_columns,
+    target_identifier,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,22 +18,31 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 
+from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger.connection import connect
 from penstock.ledger.load import run
-from penstock.target.postgres.brief_locks import Wanted, lock_briefly
-from penstock.errors import PenstockError, WrongUseError
-from penstock.target.postgres.levels import Leaf, join
-from penstock.target.postgres.leaf_list import query, read_leaves, read_unfinished
 from penstock.ledger.roles import read_own_role
-from penstock.target.postgres.table import STAGE_SCHEMA, attach_leaf, create_leaf, find_default, find_free_name, move_table, read_columns, target_identifier
+from penstock.target.postgres.brief_locks import Wanted, lock_briefly
+from penstock.target.postgres.leaf_list import query, read_leaves, read_unfinished
+from penstock.target.postgres.levels import Leaf, join
+from penstock.target.postgres.table import (
+    STAGE_SCHEMA,
+    attach_leaf,
+    create_leaf,
+    find_default,
+    find_free_name,
+    move_table,
+    read_columns,
+    target_identifier,
+)
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from penstock.ledger.connection import Connection
     from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
 
 # `target.make_way` knows the sessions of a merge by it.
 APPLICATION = "penstock maintain"

@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
 from penstock.errors import DeclarationError
 from penstock.ledger.statements import read_statements
-from penstock.target.postgres.table import add_columns, describe_columns, find_free_name, join_names, make_way, query_target, read_columns, target_identifier, type_sql
+from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
+from penstock.target.postgres.table import (
+    add_columns,
+    describe_columns,
+    find_free_name,
+    join_names,
+    make_way,
+    query_target,
+    read_columns,
+    target_identifier,
+    type_sql,
+)
 
 if TYPE_CHECKING:
-    from penstock.target.postgres.brief_locks import Mode
-    from penstock.ledger.connection import Connection
     from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
+    from penstock.target.postgres.brief_locks import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,8 @@ def _refuse_other_kind(connection: Connection, pipeline: Pipeline) -> None:
     """Refuse a target that is no table partitioned by load: nothing could be attached to it."""
     target = pipeline.target
     row = connection.execute(
-        read_statements("target/postgres/table")["read_kind"], {"schema": target.schema_name, "table": target.table_name}
+        read_statements("target/postgres/table")["read_kind"],
+        {"schema": target.schema_name, "table": target.table_name},
     ).fetchone()
     if row and not row[0]:
         raise DeclarationError(

@@ -14,9 +14,9 @@ from penstock.declaration.columns import parse_type
 from penstock.target.postgres.table import describe_columns, target_identifier
 
 if TYPE_CHECKING:
-    from penstock.model.load import Load
     from penstock.declaration.columns import Family
     from penstock.declaration.pipeline import Pipeline
+    from penstock.model.load import Load
 
 # Whoever counts the rows of a range knows these of each already.
 GIVEN = ("_load_id", "_partition", "_offset")

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
 from penstock.declaration.columns import parse_type
 from penstock.errors import PenstockError, StageError
 from penstock.ledger.roles import CHECKER
 from penstock.ledger.statements import read_statements
+from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from psycopg import Cursor
 
+    from penstock.declaration.pipeline import Pipeline, Target
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
-    from penstock.declaration.pipeline import Pipeline, Target
 
 STAGE_SCHEMA, KEPT_SCHEMA = "penstock_stage", "penstock_kept"
 OWN_SCHEMAS = (STAGE_SCHEMA, KEPT_SCHEMA)
