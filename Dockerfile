@@ -1,5 +1,6 @@
-# One image for all that is ours: Airflow's services, Spark's master and workers, and the command line.
-# It keeps the layout of the repository, because the package finds its jars, its Spark job and its DAGs beside it.
+# One image for Airflow's services, for Spark's master and workers, and for the command line.
+# It keeps the layout of the repository, because the package finds its jars and its Spark jobs by that layout.
+# Of the packages in include/ it holds penstock only: the embedded stack (penstock_stack) is for a checkout.
 
 # The jars of `reader: spark`: named by pom.xml, checked against jars.sha256, one by one and as a whole.
 FROM maven:3.9.9-eclipse-temurin-17 AS jars
@@ -15,7 +16,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/*
 
-# The folders that volumes are mounted on exist here, so that a new volume belongs to the user and not to root.
+# The image creates the folders on which volumes are mounted, so that a new volume belongs to this user and not to root.
 RUN useradd --uid 10001 --create-home penstock \
  && mkdir -p /opt/penstock/spark /var/lib/airflow/logs /var/lib/spark \
  && chown -R penstock:penstock /var/lib/airflow /var/lib/spark
@@ -30,19 +31,20 @@ ENV PATH=/opt/penstock/.venv/bin:$PATH \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     PENSTOCK_PIPELINES=/opt/penstock/include/pipelines
 
-# As `make setup` does it: every package by its hash.
+# Every package is checked by its hash, as in `make setup`.
 COPY requirements-uv.lock requirements.lock ./
 RUN python -m venv .venv \
  && pip install -q --no-cache-dir --require-hashes -r requirements-uv.lock \
  && uv pip sync -q --no-cache --compile-bytecode --python .venv/bin/python --require-hashes requirements.lock
 
 COPY pyproject.toml README.md ./
-COPY include include
+COPY include/penstock include/penstock
+COPY include/pipelines include/pipelines
 RUN uv pip install -q --no-cache --python .venv/bin/python --no-build-isolation --no-deps -e .
 COPY --from=jars /build/jars/spark .jars/spark
 COPY spark_jobs spark_jobs
 COPY dags dags
-# Drivers start in half the time with an archive of the classes that they load.
+# With this archive of the classes that a Spark driver loads, a driver starts in half the time.
 RUN python -m penstock.spark.class_archive
 
 USER penstock

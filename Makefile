@@ -1,22 +1,23 @@
-# What a person types. `make demo` and `make test` need Python 3.11, Java 17 and Maven; all else is installed, pinned, here.
+# The commands of this project. `make demo` and `make test` need Python 3.11, Java 17 and Maven; `make setup` installs
+# everything else, pinned, inside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint unit test demo down bench
+.PHONY: help setup check lint unit test demo down bench wheel
 .DELETE_ON_ERROR:
 
 SHELL := /bin/bash
 PYTHON ?= python3.11
 MVN ?= mvn
 BIN := .venv/bin
-# Spark's workers and Airflow start programs by name: ours come first.
+# Spark's workers and Airflow start programs by name: the programs of this environment come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-help:  ## these targets
+help:  ## list these targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
 
-setup: .venv/.installed .jars/.checked .jars/spark.jsa  ## install what is pinned; instant when nothing changed
+setup: .venv/.installed .jars/.checked .jars/spark.jsa  ## install the pinned packages and jars; instant when nothing changed
 
-check: .venv/.installed  ## lint, types and the tests that need no services, in under a minute
+check: .venv/.installed  ## run lint, types and the tests that need no services, in under a minute
 	@$(MAKE) --no-print-directory -j2 lint unit
 
 lint:
@@ -28,18 +29,23 @@ lint:
 unit:
 	@$(BIN)/pytest -q -n 2 -m "not services"
 
-# Whole files, in their order: what takes longest comes early, and what a file shares is started once.
-test: check .jars/.checked .jars/spark.jsa  ## everything
+# Each process runs whole files, in their order: the longest tests start early, and a file starts its services once.
+test: check .jars/.checked .jars/spark.jsa  ## run lint, types and all tests
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m services
 
 demo: setup  ## start the embedded stack and load sample orders, twice
 	@$(BIN)/python -m penstock_stack.demo
 
-down:  ## stop the demo's stack, leaving no process
-	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "nothing is installed, so nothing runs"; fi
+down:  ## stop the demo's stack with all its processes
+	@if [ -x $(BIN)/penstock ]; then $(BIN)/penstock stack down; else echo "Penstock is not installed here, so no stack runs"; fi
 
 bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECORDS=1000000 for less
 	@$(BIN)/python -m bench $(if $(RECORDS),--records $(RECORDS)) $(BENCH)
+
+# setuptools would pack files of an earlier build: build/ is removed first.
+wheel: .venv/.installed  ## build the wheel of the package into dist/
+	@rm -rf build dist
+	@$(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python
 
 .venv/.made:
 	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
@@ -54,7 +60,7 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $@
 
-# The other tools have an environment of their own: Penstock's holds only what Penstock needs.
+# The other tools get an environment of their own: Penstock's environment holds only packages that Penstock needs.
 .venv-bench/.installed: bench/requirements.lock | .venv/.installed
 	@echo "installing the benchmark's peers" >&2
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python .venv-bench
@@ -70,12 +76,12 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 	@for use in broker spark bench; do \
 	  $(MVN) -q -B -Dstyle.color=never -P $$use -Djars=target/jars dependency:copy-dependencies 2>&1 | sed 's/\x1b\[0m//g' >&2; \
 	  [ $${PIPESTATUS[0]} = 0 ] || exit 2; done
-	@# Only jars that were checked ever stand where they are used.
+	@# .jars only ever holds jars whose checksums were checked.
 	@$(BIN)/python -m penstock_stack.jars target/jars
 	@rm -rf .jars && mv target/jars .jars
 	@touch $@
 
-# Spark's drivers start in half the time with it, and start without it too.
+# With this archive Spark's drivers start in half the time; they start without it too.
 .jars/spark.jsa: .jars/.checked
 	@echo "preparing a fast start of Spark" >&2
 	@$(BIN)/python -m penstock.spark.class_archive || true

@@ -87,13 +87,22 @@ def test_every_file_that_is_copied_or_mounted_exists_and_gets_into_the_build() -
 
 def test_the_image_has_all_that_the_package_looks_for_beside_itself() -> None:
     kept = {line.split()[-1] for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE)}
-    assert {"include", "spark_jobs", "dags", ".jars/spark"} <= kept
+    assert {"include/penstock", "include/pipelines", "spark_jobs", "dags", ".jars/spark"} <= kept
     plugins = list((ROOT / "plugins").glob("**/*.py"))
     assert not plugins or "plugins" in kept
     environment = environment_of_image()
     assert (
         environment[PIPELINES] == f"{re.findall(r'^WORKDIR (/opt.*)$', DOCKERFILE, re.MULTILINE)[0]}/include/pipelines"
     )
+
+
+def test_the_image_holds_the_package_and_not_the_embedded_stack() -> None:
+    copied = [word for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()]
+    let_in = (ROOT / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
+
+    assert {name for name in copied if "include" in name} == {"include/penstock", "include/pipelines"}
+    assert {name for name in let_in if "include" in name} == {"!include/penstock", "!include/pipelines"}
+    assert "penstock_stack" not in "".join(line for line in DOCKERFILE.splitlines() if not line.startswith("#"))
 
 
 @pytest.mark.parametrize(("service", "words"), commands())

@@ -154,12 +154,19 @@ def find_application(job: str) -> Path:
 
 
 def find_spark_jars() -> list[Path]:
-    """The jars of Spark's Kafka source."""
+    """The jars of Spark's Kafka source, from the checkout or from the working directory."""
     for root in (PROJECT, Path.cwd()):
         jars = sorted((root / ".jars" / "spark").glob("*.jar"))
         if jars:
             return jars
-    raise WrongUseError("`reader: spark` needs jars that are missing.", next_step="run `make setup`.")
+    in_checkout = (PROJECT / "pyproject.toml").is_file()
+    raise WrongUseError(
+        "the jars of Spark's Kafka source are missing; `reader: spark` and `penstock verify` need them.",
+        next_step="run `make setup`."
+        if in_checkout
+        else "run `make setup` in a checkout of Penstock, then copy the folder .jars/spark of a checkout to "
+        f"{Path.cwd() / '.jars' / 'spark'}.",
+    )
 
 
 def find_spark_submit() -> Path:
