@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from penstock.declaration.carried import carried_columns
+
 if TYPE_CHECKING:
     from penstock.declaration.parts import Check, Column
     from penstock.declaration.pipeline import Pipeline
@@ -76,18 +78,13 @@ def explain(pipeline: Pipeline) -> str:
         reader=pipeline.reader,
         isolation=pipeline.isolation,
         columns="\n".join(map(_explain_column, pipeline.columns)),
-        carried=", ".join(f"`{name}`" for name in carried_columns(pipeline)),
+        carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key)),
         checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds none of its own.",
         poison=_explain_poison(pipeline),
         on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
         alerts=f"\nAlerts go to the targets of the connection `{pipeline.alerts}`." if pipeline.alerts else "",
     )
-
-
-def carried_columns(pipeline: Pipeline) -> list[str]:
-    """The columns that come after the declared ones."""
-    return ["_load_id", "_partition", "_offset", "_timestamp", *(["_key"] if pipeline.key else [])]
 
 
 def _explain_column(column: Column) -> str:

@@ -21,9 +21,9 @@ from pydantic import (
 )
 
 from penstock.declaration import json_path
+from penstock.declaration.carried import CARRIED_NAMES
 from penstock.declaration.columns import ColumnType, parse_type
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
-from penstock.declaration.relations import CARRIED
 from penstock.declaration.wording import clip, meant
 
 # Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
@@ -91,7 +91,7 @@ class Column(BaseModel):
     def _check_name(cls, name: str) -> str:
         if name.startswith("_"):
             raise ValueError(
-                f"{clip(name)} begins with _, kept for {', '.join((*CARRIED, '_key'))}; allowed: a letter first"
+                f"{clip(name)} begins with _, kept for {', '.join(CARRIED_NAMES)}; allowed: a letter first"
             )
         if not _IDENTIFIER.fullmatch(name):
             raise ValueError(

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.declaration.arguments import find_wrong_arguments
+from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, WHOLE_TYPES, carried_columns
 from penstock.declaration.columns import ColumnType, parse_type
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.json_path import format_path
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Written = dict[str, Any]
-# The columns that every target row carries after the declared ones; then `_key`, where the pipeline asks for it.
-CARRIED_TYPES = {"_load_id": "bigint", "_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz"}
-CARRIED = tuple(CARRIED_TYPES)
-WHOLE_VALUES = {"text": "text", "bytes": "bytea"}
 _OWN_ARGUMENTS = ("expect", "severity")
 
 
@@ -41,7 +38,8 @@ def column_names(given: Mapping[str, Any]) -> list[str]:
     """Tell the names of the table's columns, those with mistakes inside as well."""
     columns = given.get("columns")
     declared = list(columns) if isinstance(columns, dict) else [column.get("name") for _, column in _columns(given)]
-    return [*(name for name in declared if isinstance(name, str)), *CARRIED, *(("_key",) if given.get("key") else ())]
+    carried = [column.name for column in ALWAYS_CARRIED]
+    return [*(name for name in declared if isinstance(name, str)), *carried, *((KEY_NAME,) if given.get("key") else ())]
 
 
 def _columns(written: Mapping[str, Any]) -> list[tuple[int, Written]]:
@@ -75,7 +73,7 @@ def _whole_value(written: Mapping[str, Any]) -> Iterator[Mistake]:
     value = written.get("value")
     if value not in ("text", "bytes"):
         return
-    wanted = WHOLE_VALUES[value]
+    wanted = WHOLE_TYPES[value].family
     columns = _columns(written)
     if len(columns) > 1:
         yield Mistake(
@@ -132,9 +130,8 @@ def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Itera
 def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
     """The types of the table's columns, without those whose type cannot be read."""
     declared = {str(column.get("name")): _type(column) for _, column in _columns(written)}
-    carried = {name: parse_type(type_) for name, type_ in CARRIED_TYPES.items()}
-    key = {"_key": parse_type(WHOLE_VALUES[written["key"]])} if written.get("key") in list(WHOLE_VALUES) else {}
-    return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried | key
+    carried = {column.name: column.type for column in carried_columns(written.get("key"))}
+    return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried
 
 
 def _checks(written: Mapping[str, Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.declaration.columns import ColumnType, parse_type
+from penstock.declaration.carried import carried_columns
+from penstock.declaration.columns import ColumnType
 from penstock.model.records import Batch
 from penstock.records.columns import timestamps
 from penstock.records.columns.conversions import make_conversion
@@ -113,8 +114,7 @@ class Decoder:
         self.readers = self._choose_readers()
         self.schema = pa.schema(list(self._describe_columns()))
         types = {field.name: field.type for field in layout.fields}
-        if layout.key is not None:
-            types["_key"] = parse_type("text" if layout.key == "text" else "bytea")
+        types |= {column.name: column.type for column in carried_columns(layout.key)}
         self.index_rooms = make_index_rooms(layout.indexes, types)
         self.floats = {
             place: Float(field, make_layers([field], [msgspec.Raw])[0])
@@ -135,10 +135,8 @@ class Decoder:
     def _describe_columns(self) -> Iterator[tuple[str, pa.DataType]]:
         for field, conversion in zip(self.layout.fields, self.conversions, strict=True):
             yield field.name, conversion.arrow
-        yield from (("_load_id", pa.int64()), ("_partition", pa.int32()), ("_offset", pa.int64()))
-        yield "_timestamp", timestamps.KINDS["timestamptz"].arrow
-        if self.layout.key is not None:
-            yield "_key", pa.string() if self.layout.key == "text" else pa.binary()
+        for column in carried_columns(self.layout.key):
+            yield column.name, make_conversion(column.type).arrow
 
     def decode(self, batch: Batch) -> Decoded:
         """Decode a batch; no record of it is lost, and none stops it."""
@@ -184,6 +182,7 @@ class Decoder:
         columns = self._build_declared(read, unfit)
         for column, float_ in self.floats.items():
             _find_vanished(float_, columns[column], batch.values, unfit)
+        # In the order of `carried_columns`.
         columns.append(pa.repeat(pa.scalar(self.load_id, pa.int64()), count))
         columns.append(pa.repeat(pa.scalar(batch.partition, pa.int32()), count))
         columns.append(pa.array(batch.offsets))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock.declaration.carried import ADDRESS_NAMES
 from penstock.declaration.columns import parse_type
 from penstock.target.postgres.table import describe_columns, target_identifier
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
 
-# Whoever counts the rows of a range knows these of each already.
-GIVEN = ("_load_id", "_partition", "_offset")
 SEEDS_APART = 2**48
 
 # Called by name, a hash costs half of what hash_record takes, which is there for every other type.
@@ -41,8 +40,8 @@ ANY_OTHER = "hash_record_extended(row({column}), {seed})"
 
 
 def hash_row(pipeline: Pipeline) -> sql.Composed:
-    """The SQL expression that hashes a row of a pipeline's target, without the columns in GIVEN."""
-    columns = {name: type_ for name, (type_, _) in describe_columns(pipeline).items() if name not in GIVEN}
+    """The SQL expression that hashes a row of a pipeline's target, without the columns in ADDRESS_NAMES."""
+    columns = {name: type_ for name, (type_, _) in describe_columns(pipeline).items() if name not in ADDRESS_NAMES}
     hashes = [_hash_column(name, type_, place) for place, (name, type_) in enumerate(columns.items(), 1)]
     return sql.SQL(" # ").join([sql.SQL("hashint8extended(_offset, 0)"), *hashes])
 

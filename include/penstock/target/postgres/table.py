@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from penstock.declaration.carried import carried_columns
 from penstock.declaration.columns import parse_type
 from penstock.errors import PenstockError, StageError
 from penstock.ledger.roles import CHECKER
@@ -41,14 +42,7 @@ def attempt_table(load_id: int, attempt: int) -> sql.Identifier:
 def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
     """The columns of the target by name: type as PostgreSQL spells it, and whether it must not be null."""
     declared = {column.name: (column.type.sql, column.required) for column in pipeline.columns}
-    carried = {
-        "_load_id": ("bigint", True),
-        "_partition": ("integer", True),
-        "_offset": ("bigint", True),
-        "_timestamp": ("timestamp with time zone", False),
-    }
-    key = {"_key": ("text" if pipeline.key == "text" else "bytea", False)} if pipeline.key else {}
-    return declared | carried | key
+    return declared | {column.name: (column.type.sql, column.required) for column in carried_columns(pipeline.key)}
 
 
 def query_target(connection: Connection, statement: str, target: Target) -> Cursor[Any]:

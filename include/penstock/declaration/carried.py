@@ -1,0 +1,47 @@
+"""The columns that Penstock adds to every row of a target, after the declared columns.
+
+They name the load that brought the row, and the record that the row was made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.declaration.columns import ColumnType, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedColumn:
+    """A column that Penstock fills itself."""
+
+    name: str
+    type: ColumnType
+    required: bool
+
+
+# `_load_id` is the partition key of the target, and (`_partition`, `_offset`) the primary key of its leaves: columns of
+# a PostgreSQL partition key or primary key. A record of Kafka may have no timestamp.
+ALWAYS_CARRIED = (
+    CarriedColumn("_load_id", parse_type("bigint"), required=True),
+    CarriedColumn("_partition", parse_type("integer"), required=True),
+    CarriedColumn("_offset", parse_type("bigint"), required=True),
+    CarriedColumn("_timestamp", parse_type("timestamptz"), required=False),
+)
+KEY_NAME = "_key"
+# `value: text` and `value: bytes` fill one column with the whole value; `key: text` and `key: bytes` add the key.
+WHOLE_TYPES: Mapping[str, ColumnType] = {"text": parse_type("text"), "bytes": parse_type("bytea")}
+# No declared column may have one of these names.
+CARRIED_NAMES = (*(column.name for column in ALWAYS_CARRIED), KEY_NAME)
+# Penstock knows these three of every row without reading it, from the load and from the record's place in the log.
+ADDRESS_NAMES = ("_load_id", "_partition", "_offset")
+
+
+def carried_columns(key: object) -> tuple[CarriedColumn, ...]:
+    """List the columns that a pipeline's rows carry; `key` is the pipeline's `key:`, which may be absent or invalid."""
+    if not isinstance(key, str) or key not in WHOLE_TYPES:
+        return ALWAYS_CARRIED
+    return (*ALWAYS_CARRIED, CarriedColumn(KEY_NAME, WHOLE_TYPES[key], required=False))
