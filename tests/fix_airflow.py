@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import yaml
 
 from penstock.ledger.connection import migrate
 from penstock.ledger.roles import CHECKER, LOADER
+from penstock.waiting import wait_until
 from penstock_stack import ports
 from penstock_stack.airflow import Airflow
 
@@ -108,10 +108,8 @@ class AirflowSite:
 
     def wait(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
         """Wait until a condition gives something true."""
-        end = time.monotonic() + seconds
-        while not (found := condition()):
-            assert time.monotonic() < end, f"waited {seconds} s in vain until {what}"
-            time.sleep(0.3)
+        found = wait_until(condition, seconds=seconds, every=0.3)
+        assert found, f"waited {seconds} s in vain until {what}"
         return found
 
     def _offered(self, dag: str) -> list[str]:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 
 import psycopg
 
+from penstock.waiting import wait_until
 from privileges import superuser
 
 BIN = Path(sys.executable).parent
@@ -69,12 +69,9 @@ def find_descendants(pid: int) -> list[int]:
 
 def await_true(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
     """Wait until a condition holds; fail with its name if it never does."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited {seconds} s in vain until {what}")
+    found = wait_until(condition, seconds=seconds, every=0.05)
+    assert found, f"waited {seconds} s in vain until {what}"
+    return found
 
 
 def query(db: str, text: str, *values: object) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Next steps: what a person can do about what happened."""
+"""Next steps: the commands and checks that messages recommend, grouped by noun."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.errors import HoldKind
+
+
+# Kafka
+CHECK_BROKERS = "check that the brokers run and can be reached: `penstock doctor`."
+CHECK_BROKERS_AND_RIGHTS = (
+    "check that the brokers run and can be reached, and that the topic and the rights to it exist: `penstock doctor`."
+)
+CORRECT_KAFKA_SETTINGS = "correct the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection)."
 
 
 def ways_on(kind: HoldKind, name: str) -> str:

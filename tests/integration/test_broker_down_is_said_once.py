@@ -47,7 +47,7 @@ def test_a_broker_that_is_down_is_said_without_the_clients_logs(db: str, tmp_pat
     "asking",
     [
         "from penstock.kafka.batches.reader import SecondReader; SecondReader(settings)",
-        "from penstock.kafka.leader_epochs import find_cuts; find_cuts(settings, 'orders', {0: (1, 1)})",
+        "from penstock.kafka.leader_epochs import find_truncations; find_truncations(settings, 'orders', {0: (1, 1)})",
         (
             "from penstock.kafka.first_records import read_first_records;"
             " read_first_records(settings, 'orders', {0: 1}, 'read_committed')"

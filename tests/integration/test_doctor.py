@@ -367,7 +367,7 @@ def test_brokers_settings_that_may_not_be_read_are_a_warning_and_a_topic_s_are_a
         await_true(lambda: "error" in doctor.document()[1], "the right on the topic is gone")
         code, document = doctor.document()
         assert code == 1
-        assert "asked for the configuration of topic orders (the right DescribeConfigs)" in document["error"]
+        assert "the configuration of topic orders (needs the right DescribeConfigs)" in document["error"]
     finally:
         broker.kill()
 
@@ -438,8 +438,8 @@ def test_missing_topics_are_one_error_that_names_them_all(doctor: Doctor, make_t
 
     assert code == 1
     assert (document["state"], document["pipeline"]) == ("failed", "gone, lost")
-    assert "asked about topic no_such_topic" in document["error"]
-    assert "asked about topic nor_this_one" in document["error"]
+    assert "the description of topic no_such_topic" in document["error"]
+    assert "the description of topic nor_this_one" in document["error"]
     assert document["next_step"]
 
 
@@ -457,7 +457,7 @@ def test_a_broker_out_of_reach_is_one_error(db: str, tmp_path: Path, monkeypatch
     code, document = doctor.document()
 
     assert code == 1
-    assert "asked which brokers there are" in document["error"]
+    assert "the list of brokers" in document["error"]
     assert "pipelines" not in document
 
 

@@ -69,7 +69,7 @@ def test_a_wrong_password_and_a_right_that_is_missing_are_told_without_a_secret(
     with pytest.raises(PenstockError) as wrong:
         loader.plan()
 
-    assert f"topic {account.topic}, did not answer: Broker: Topic authorization failed" in str(kept.value)
+    assert f"topic {account.topic}: Broker: Topic authorization failed" in str(kept.value)
     assert "invalid credentials with SASL mechanism SCRAM-SHA-512" in str(wrong.value)
     for told in map(str, (kept.value, wrong.value)):
         assert PASSWORD not in told

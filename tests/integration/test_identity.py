@@ -216,7 +216,7 @@ def test_a_topic_that_is_gone_when_its_load_is_to_be_published_publishes_nothing
     admin = AdminClient({"bootstrap.servers": account.bootstrap})
     admin.delete_topics([account.topic])[account.topic].result(30)
 
-    with pytest.raises(PenstockError, match=f"asked about topic {account.topic}") as refused:
+    with pytest.raises(PenstockError, match=f"the description of topic {account.topic}") as refused:
         publish_load(loader.db, loader.settings.kafka, load_id)
 
     assert not isinstance(refused.value, OutcomeUnknownError)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from penstock.spark.submit import (
     submit,
     zip_package,
 )
+from penstock.waiting import wait_until
 from penstock_stack import ports
 from penstock_stack.processes import await_condition
 from producing import Account
@@ -58,14 +58,8 @@ def run_job(begun: Begun, folder: Path, conf: dict[str, str] | None = None, read
 
 
 def watch(look: Callable[[], bool]) -> threading.Thread:
-    """Look again and again, in a thread, until there was something to see."""
-
-    def run() -> None:
-        deadline = time.monotonic() + 120
-        while not look() and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=run, daemon=True)
+    """Call `look` in a thread until it returns true."""
+    thread = threading.Thread(target=wait_until, args=(look,), kwargs={"seconds": 120, "every": 0.01}, daemon=True)
     thread.start()
     return thread
 

@@ -9,7 +9,7 @@ from declaring import declare
 from fix_kafka import MakeTopic
 from loading_process import query
 from penstock.kafka.admin import read_log
-from penstock.kafka.leader_epochs import find_cuts
+from penstock.kafka.leader_epochs import find_truncations
 from penstock.load.plan import plan_load
 from penstock.model.ranges import Range
 from penstock_stack.broker import Broker
@@ -37,7 +37,7 @@ def test_a_log_whose_leader_changed_and_that_lost_nothing_is_loaded_on_even_if_i
 
     assert [row[:2] for row in before] == [(0, 10), (1, 10), (2, 6)]
     assert all((log.partitions[number].leader_epoch or 0) > epoch for number, _, epoch in before)
-    assert find_cuts(settings, account.topic, {number: (at, epoch) for number, at, epoch in before}) == {}
+    assert find_truncations(settings, account.topic, {number: (at, epoch) for number, at, epoch in before}) == {}
     assert load is not None
     assert load.ranges == (Range(0, 10, 15),)
     assert query(db, "select leader_epoch from penstock.load_range") == [(log.partitions[0].leader_epoch,)]

@@ -141,11 +141,11 @@ def test_a_network_that_stays_silent_ends_a_plain_job_in_green_with_nothing_and_
     loader = make_loader(one.topic, faulty_network.address)
     faulty_network.hush()
     read = read_until_silence(faulty_network.address, one.topic, 2)
-    with pytest.raises(KafkaError, match="asked which cluster it is, did not answer"):
+    with pytest.raises(KafkaError, match="did not answer the request for the cluster id"):
         loader.plan()
     faulty_network.speak()
     faulty_network.lose_requests(LIST_OFFSETS, 1000)
-    with pytest.raises(KafkaError, match=f"asked for offsets of {one.topic} partition 0, did not answer"):
+    with pytest.raises(KafkaError, match=f"the offsets of topic {one.topic} partition 0"):
         loader.plan()
 
     assert read == 0

@@ -18,7 +18,7 @@ from penstock.ledger.coverage import read_gaps
 from penstock.ledger.decision import UnansweredError, ask_first
 from penstock.ledger.load import run
 from penstock.ledger.statements import Room
-from penstock.load.log_fit import ask_until_settled, describe_faults
+from penstock.load.log_fit import describe_faults, read_settled_log
 from penstock.load.plan import register_pipeline, write_load
 from penstock.model.log import Identity
 from penstock.model.plan import find_faults
@@ -187,7 +187,7 @@ def _ask(kafka: Mapping[str, str], pipeline: Pipeline, asked: Asked, standing: S
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
     if log.identity != standing.identity:
         return Answers(standing, log, {}, {})
-    log = ask_until_settled(kafka, pipeline, standing.positions, log)
+    log = read_settled_log(kafka, pipeline, standing.positions, log)
     if not isinstance(asked.what, ByTime):
         return Answers(standing, log, {}, {})
     starts = find_first_offsets_at(kafka, log, asked.what.since, pipeline.isolation)

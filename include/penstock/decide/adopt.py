@@ -19,7 +19,7 @@ from penstock.ledger.decision import UnansweredError, ask_first, reading_alone
 from penstock.ledger.hold import end_hold
 from penstock.ledger.load import read_load, record_event, record_pipeline_event, refuse_silence, run_for_row
 from penstock.ledger.statements import Room
-from penstock.load.log_fit import ask_until_settled, find_rewritten, read_positions_with_epochs
+from penstock.load.log_fit import find_rewritten, read_positions_with_epochs, read_settled_log
 from penstock.load.plan import write_positions
 from penstock.model.log import Identity
 from penstock.model.plan import find_faults, go_on
@@ -167,7 +167,7 @@ def _find_cuts(
     Asked for the end of all records: an open transaction that holds the last stable offset back has cut nothing.
     """
     log = read_log(kafka, pipeline.topic, "read_uncommitted")
-    log = ask_until_settled(kafka, pipeline, known.positions, log, "read_uncommitted")
+    log = read_settled_log(kafka, pipeline, known.positions, log, "read_uncommitted")
     cut = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
     rewritten = find_rewritten(kafka, read_positions_with_epochs(connection, known.generation_id), log)
     if same and not cut and not rewritten:

@@ -69,6 +69,6 @@ def _read_topic(admin: Client, settings: Mapping[str, str], pipeline: Pipeline) 
     topic = pipeline.topic
     log = read_log(settings, topic, pipeline.isolation)
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic]
-    partitions = admin.wait_for(described, f"asked about topic {topic}").partitions
+    partitions = admin.wait_for(described, f"the description of topic {topic}").partitions
     copies = {each.id: Copies(len(each.replicas), len(each.isr)) for each in partitions}
     return Topic(log, copies, read_config(admin, topic))

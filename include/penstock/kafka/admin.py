@@ -1,4 +1,4 @@
-"""What the log holds: where each partition starts and ends, and which topic of which cluster it is."""
+"""Requests to the cluster: where each partition starts and ends, and the ids of cluster and topic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, Topi
 from confluent_kafka import KafkaError as Code
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from penstock import advice
 from penstock.errors import KafkaError, WrongUseError
 from penstock.model.log import Identity, Isolation, PartitionLog, TopicLog
+from penstock.waiting import retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,15 +23,16 @@ ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
 }
-# A busy broker may take 20 s for a reply, and the first question of a client needs five of them: 100 s, as measured.
+# A busy broker may take 20 s for a reply. The first request of a client needs five replies: 100 s, as measured.
 ANSWER_SECONDS = 120
 REPLY_SECONDS = 60
-# Where no broker can be connected to, nobody waits for longer.
+# Time limit while no broker can be connected to.
 UNREACHABLE_SECONDS = 20
-# The client writes its log to stderr by itself: 293 lines when a broker is down. Errors say the same in one sentence.
+POLL_SECONDS = 0.5
+# The client would write its own log to stderr: 293 lines when a broker is down. Errors say the same in one sentence.
 QUIET = {"log_level": 0}
-# What a broker answers while a partition changes its leader; it will know soon.
-PASSING = {
+# A broker answers with these errors for a short time while a partition changes its leader.
+TRANSIENT = {
     Code.LEADER_NOT_AVAILABLE,
     Code.NOT_LEADER_FOR_PARTITION,
     Code.OFFSET_NOT_AVAILABLE,
@@ -39,77 +42,77 @@ PASSING = {
 T = TypeVar("T")
 
 
-class PassingError(KafkaError):
+class TransientError(KafkaError):
     """Kafka cannot answer yet."""
 
 
 class Client(AdminClient):  # type: ignore[misc]
-    """An admin client that hears why it cannot connect: to what it is asked it then only answers that time is over."""
+    """An admin client that remembers connection errors: a request that fails for one only reports a timeout."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        heard: list[Code] = []
-        super().__init__(limit_replies() | QUIET | {"error_cb": heard.append, **settings})
-        self._heard = heard
+        connection_errors: list[Code] = []
+        super().__init__(limit_replies() | QUIET | {"error_cb": connection_errors.append, **settings})
+        self._connection_errors = connection_errors
 
-    def wait_for(self, future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - as many types as there are questions
-        """Wait for an answer; a KafkaError says what was asked."""
-        self._heard.clear()
+    def wait_for(self, future: Future[Any], request: str) -> Any:  # noqa: ANN401 - each request has its own type
+        """Wait for the answer to a request; a KafkaError names the request."""
+        self._connection_errors.clear()
         try:
             return self._wait(future)
         except KafkaException as error:
-            kind = PassingError if error.args[0].code() in PASSING else KafkaError
-            raise _unanswered(asked, error.args[0].str() + self._tell_heard(), kind) from error
+            kind = TransientError if error.args[0].code() in TRANSIENT else KafkaError
+            raise _unanswered(request, error.args[0].str() + self._describe_connection(), kind) from error
         except TimeoutError as error:
-            raise _unanswered(asked, f"no answer came in time{self._tell_heard()}") from error
+            raise _unanswered(request, f"no answer came in time{self._describe_connection()}") from error
 
     def _wait(self, future: Future[Any]) -> Any:  # noqa: ANN401
-        began = time.monotonic()
-        while True:
-            try:
-                return future.result(timeout=0.5)
-            except TimeoutError:
-                waited = time.monotonic() - began
-                if waited > ANSWER_SECONDS + 5 or (waited > UNREACHABLE_SECONDS and self._is_cut_off()):
-                    raise
+        started = time.monotonic()
+        return retry(
+            lambda: future.result(timeout=POLL_SECONDS),
+            on=TimeoutError,
+            seconds=ANSWER_SECONDS + 5,
+            every=0,
+            give_up=lambda _: time.monotonic() - started > UNREACHABLE_SECONDS and self._has_no_broker(),
+        )
 
-    def _is_cut_off(self) -> bool:
+    def _has_no_broker(self) -> bool:
         self.poll(0)
-        return any(error.code() == Code._ALL_BROKERS_DOWN for error in self._heard)
+        return any(error.code() == Code._ALL_BROKERS_DOWN for error in self._connection_errors)
 
-    def _tell_heard(self) -> str:
-        """What it has heard last; that all brokers are down only says how often."""
+    def _describe_connection(self) -> str:
+        """The last connection error in parentheses. "All brokers are down" gives no reason, and is left out."""
         self.poll(0)
-        said = [error.str() for error in self._heard if error.code() != Code._ALL_BROKERS_DOWN]
-        return f" ({said[-1]})" if said else ""
+        reasons = [error.str() for error in self._connection_errors if error.code() != Code._ALL_BROKERS_DOWN]
+        return f" ({reasons[-1]})" if reasons else ""
 
 
 def limit_replies() -> dict[str, Any]:
-    """Settings of a client that waits for slow replies; the library's own give up a connection after 10 s."""
+    """Settings of a client that waits for slow replies. By default the library gives up a connection after 10 s."""
     milliseconds = int(1000 * min(REPLY_SECONDS, ANSWER_SECONDS))
     return {"socket.timeout.ms": milliseconds, "api.version.request.timeout.ms": milliseconds}
 
 
 def read_identity(settings: Mapping[str, str], topic: str) -> Identity:
-    """Ask the cluster which one it is, and which topic it has under this name."""
+    """Read the id of the cluster, and the id of the topic that has this name now."""
     admin = connect(settings)
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
-    topic_id = admin.wait_for(described[topic], f"asked about topic {topic}").topic_id
+    topic_id = admin.wait_for(described[topic], f"the description of topic {topic}").topic_id
     return Identity(_read_cluster_id(admin), str(topic_id))
 
 
 def read_log(settings: Mapping[str, str], topic: str, isolation: Isolation) -> TopicLog:
-    """Ask the cluster what a topic holds. With read_committed, a partition ends at its last stable offset."""
+    """Read where each partition of a topic starts and ends. With read_committed it ends at its last stable offset."""
     return read_logs(settings, {topic: isolation})[topic]
 
 
 def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> dict[str, TopicLog]:
-    """Ask for several topics through one connection."""
+    """Read the logs of several topics through one connection."""
     admin = connect(settings)
     cluster_id = _read_cluster_id(admin)
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
     logs = {}
     for topic, isolation in topics.items():
-        description = admin.wait_for(described[topic], f"asked about topic {topic}")
+        description = admin.wait_for(described[topic], f"the description of topic {topic}")
         partitions = [
             TopicPartition(topic, partition.id)
             for partition in sorted(description.partitions, key=lambda part: part.id)
@@ -129,7 +132,7 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
 
 
 def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation) -> dict[int, int]:
-    """Find, per partition, the first offset whose record is not older than `time`; where there is none, the end."""
+    """Find, per partition, the first offset whose record is not older than `time`; the end if there is none."""
     found = find_first_offsets_at(settings, log, time, isolation)
     return {number: found.get(number, partition.end) for number, partition in log.partitions.items()}
 
@@ -145,61 +148,51 @@ def find_first_offsets_at(
 
 
 def connect(settings: Mapping[str, str]) -> Client:
-    """Make an admin client; it connects when it is first asked."""
+    """Make an admin client; it connects with its first request."""
     try:
         return Client(settings)
     except KafkaException as error:
         raise WrongUseError(
             f"the Kafka client refuses its settings: {error.args[0].str()}.",
-            next_step="correct the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
+            next_step=advice.CORRECT_KAFKA_SETTINGS,
         ) from error
 
 
 def _read_cluster_id(admin: Client) -> str:
-    asked = admin.describe_cluster(request_timeout=ANSWER_SECONDS)
-    return str(admin.wait_for(asked, "asked which cluster it is").cluster_id)
+    described = admin.describe_cluster(request_timeout=ANSWER_SECONDS)
+    return str(admin.wait_for(described, "the cluster id").cluster_id)
 
 
 def _list_offsets(
     admin: Client, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation
 ) -> dict[int, Any]:
     def ask() -> dict[int, Any]:
-        asked = admin.list_offsets(
+        listed = admin.list_offsets(
             dict.fromkeys(partitions, spec), isolation_level=ISOLATION[isolation], request_timeout=ANSWER_SECONDS
         )
         return {
             partition.partition: _read_offset(
-                admin, future, f"asked for offsets of {partition.topic} partition {partition.partition}"
+                admin, future, f"the offsets of topic {partition.topic} partition {partition.partition}"
             )
-            for partition, future in asked.items()
+            for partition, future in listed.items()
         }
 
-    return ask_while_passing(ask)
+    return retry_transient(ask)
 
 
-def ask_while_passing(ask: Callable[[], T]) -> T:
-    """Ask again while a leader is being elected, as long as one may wait for an answer."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            return ask()
-        except PassingError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)
+def retry_transient(ask: Callable[[], T]) -> T:
+    """Repeat a request while a leader is being elected, for at most ANSWER_SECONDS."""
+    return retry(ask, on=TransientError, seconds=ANSWER_SECONDS)
 
 
-def _read_offset(admin: Client, future: Future[Any], asked: str) -> Any:  # noqa: ANN401 - confluent_kafka has no types
-    found = admin.wait_for(future, asked)
-    # Where a leader never answered, the client may give this instead of an error. Taken for an offset, it would read as
-    # a lost log, or as a time after the last record.
+def _read_offset(admin: Client, future: Future[Any], request: str) -> Any:  # noqa: ANN401 - the client has no types
+    found = admin.wait_for(future, request)
+    # The client may return OFFSET_INVALID instead of an error when a leader never answered. Read as an offset, it would
+    # mean a lost log, or a time after the last record.
     if found.offset == OFFSET_INVALID:
-        raise _unanswered(asked, "no offset came")
+        raise _unanswered(request, "the reply holds no offset")
     return found
 
 
-def _unanswered(asked: str, reason: str, kind: type[KafkaError] = KafkaError) -> KafkaError:
-    return kind(
-        f"Kafka, {asked}, did not answer: {reason}.",
-        next_step="check that the brokers run and can be reached, and that the topic and the rights to it are there.",
-    )
+def _unanswered(request: str, reason: str, kind: type[KafkaError] = KafkaError) -> KafkaError:
+    return kind(f"Kafka did not answer the request for {request}: {reason}.", next_step=advice.CHECK_BROKERS_AND_RIGHTS)

@@ -1,14 +1,14 @@
-"""How old the oldest record is that a pipeline has not loaded yet."""
+"""The first visible record from an offset on, and its timestamp: how old the oldest record is that is not loaded."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
 from penstock.kafka.admin import QUIET, limit_replies
+from penstock.waiting import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.model.log import Isolation
 
-# A first record of each partition is all that is wanted: small fetches, no waiting for more.
+# Only the first record of each partition is needed: small fetches, and no waiting for more.
 FIRST_RECORD_ONLY = {
     "group.id": "penstock-lag",
     "enable.auto.commit": False,
@@ -31,7 +31,7 @@ FIRST_RECORD_ONLY = {
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The first visible record from an offset on; `timestamp` (ms) is None if the record carries none."""
+    """The first visible record from an offset on; `timestamp` (ms) is None if the record has none."""
 
     offset: int
     timestamp: int | None
@@ -40,9 +40,10 @@ class First:
 def read_first_timestamps(
     settings: Mapping[str, str], topic: str, positions: Mapping[int, int], isolation: Isolation, seconds: float = 5.0
 ) -> dict[int, int]:
-    """Read the timestamp (ms) of the first visible record from each position on; partitions without one are left out.
+    """Read the timestamp (ms) of the first visible record from each position on.
 
-    What has not answered in time is left out too: a status that is late is worth less than one that says less.
+    Partitions without a record and partitions that did not answer in time are left out: a status page that is late is
+    worth less than one with a missing number.
     """
     found = read_first_records(settings, topic, positions, isolation, seconds)
     return {
@@ -53,22 +54,23 @@ def read_first_timestamps(
 def read_first_records(
     settings: Mapping[str, str], topic: str, positions: Mapping[int, int], isolation: Isolation, seconds: float = 5.0
 ) -> dict[int, First | None]:
-    """Read the first visible record from each position on: None if there is none, no key if nothing came in time."""
+    """Read the first visible record from each position on: None if there is none, no key without an answer in time."""
     if not positions:
         return {}
     consumer = Consumer({**limit_replies(), **FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
     waiting, found = set(positions), dict[int, First | None]()
-    deadline = time.monotonic() + seconds
     try:
-        while waiting and time.monotonic() < deadline:
-            heard = set()
+        for _ in attempts(seconds=seconds, every=0):
+            answered = set()
             for message in consumer.consume(len(waiting), timeout=0.1):
-                heard.add(message.partition())
+                answered.add(message.partition())
                 _note(message, found)
-            # A partition that has answered would otherwise fill the queue before the others come in.
-            consumer.incremental_unassign([TopicPartition(topic, partition) for partition in heard & waiting])
-            waiting -= heard
+            # Without this, partitions that have answered fill the queue before the others answer.
+            consumer.incremental_unassign([TopicPartition(topic, partition) for partition in answered & waiting])
+            waiting -= answered
+            if not waiting:
+                break
     finally:
         consumer.close()
     return found

@@ -5,7 +5,6 @@ Kafka is asked here while no transaction is open: `deciding.py` says how.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,12 @@ from penstock.advice import ways_on
 from penstock.errors import LogCutError, LogLostError, name_ranges
 from penstock.kafka.admin import find_offsets_at, read_log
 from penstock.kafka.held_back import describe_held_back
-from penstock.kafka.leader_epochs import find_cuts
+from penstock.kafka.leader_epochs import find_truncations
 from penstock.ledger.load import run
 from penstock.load.loss import read_left
 from penstock.model.log import Identity, TopicLog
 from penstock.model.plan import Fault, Plan, find_faults, find_suspects, open_positions, plan_ranges
+from penstock.waiting import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.load.loss import Loss
     from penstock.model.log import Isolation
 
-# A broker that just became leader may answer from before for some seconds.
-PAUSES = (0.1, 0.3, 0.6, 1.0, 2.0, 2.0)
+# For some seconds a broker that has just become leader may report an end from before.
+SETTLE_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def ask_for_plan(kafka: Mapping[str, str], pipeline: Pipeline, standing: Standin
     known = standing.offsets
     opened = open_positions(known, log.partitions, {} if known else first_offsets(kafka, pipeline, log))
     positions = known | opened
-    log = ask_until_settled(kafka, pipeline, positions, log)
+    log = read_settled_log(kafka, pipeline, positions, log)
     plan = plan_ranges(positions, log.partitions, pipeline.max_records_per_partition, pipeline.on_loss)
     faults = plan.faults or find_rewritten(kafka, standing.positions, log)
     return Answers(
@@ -100,7 +100,7 @@ def ask_for_losses(kafka: Mapping[str, str], pipeline: Pipeline, standing: Stand
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
     if standing.identity != log.identity:
         return Answers(standing, log)
-    log = ask_until_settled(kafka, pipeline, standing.offsets, log)
+    log = read_settled_log(kafka, pipeline, standing.offsets, log)
     faults = find_faults(standing.offsets, log.partitions)
     return Answers(standing, log, faults=faults, left=read_left(kafka, pipeline, faults))
 
@@ -114,19 +114,19 @@ def first_offsets(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog) -
     return find_offsets_at(kafka, log, pipeline.start, pipeline.isolation)
 
 
-def ask_until_settled(
+def read_settled_log(
     kafka: Mapping[str, str],
     pipeline: Pipeline,
     positions: Mapping[int, int],
     log: TopicLog,
     isolation: Isolation | None = None,
 ) -> TopicLog:
-    """Ask again, after pauses that grow, while an end seems to lie below a position."""
-    for pause in PAUSES:
+    """Read the log again, after growing pauses, while an end seems to be below a position."""
+    for attempt in attempts(seconds=SETTLE_SECONDS, every=0.1, growth=2):
+        if attempt > 0:
+            log = read_log(kafka, pipeline.topic, isolation or pipeline.isolation)
         if not any(fault.kind == "beyond_end" for fault in find_faults(positions, log.partitions)):
             break
-        time.sleep(pause)
-        log = read_log(kafka, pipeline.topic, isolation or pipeline.isolation)
     return log
 
 
@@ -134,7 +134,7 @@ def find_rewritten(
     kafka: Mapping[str, str], positions: Mapping[int, tuple[int, int | None]], log: TopicLog
 ) -> tuple[Fault, ...]:
     """Find the partitions whose log was cut below the position and has grown past it since."""
-    cuts = find_cuts(kafka, log.topic, find_suspects(positions, log.partitions))
+    cuts = find_truncations(kafka, log.topic, find_suspects(positions, log.partitions))
     return tuple(
         Fault("rewritten", number, positions[number][0], log.partitions[number], cut)
         for number, cut in sorted(cuts.items())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from penstock.errors import PenstockError
+from penstock.waiting import attempts, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +44,12 @@ class Airflow:
 
     def await_dag(self, dag: str, timeout: float = 120) -> None:
         """Wait until the DAG is there, and see that it is not paused."""
-        end = time.monotonic() + timeout
-        while self._client.get(f"/api/v2/dags/{dag}").status_code == httpx.codes.NOT_FOUND:
-            if time.monotonic() > end:
-                raise PenstockError(f"Airflow has no DAG {dag}.", next_step=f"see the import errors at {self.url}.")
-            time.sleep(0.5)
+
+        def is_there() -> bool:
+            return self._client.get(f"/api/v2/dags/{dag}").status_code != httpx.codes.NOT_FOUND
+
+        if not wait_until(is_there, seconds=timeout, every=0.5):
+            raise PenstockError(f"Airflow has no DAG {dag}.", next_step=f"see the import errors at {self.url}.")
         self._ask("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def trigger(self, dag: str, run_id: str) -> None:
@@ -62,13 +63,11 @@ class Airflow:
 
     def follow(self, dag: str, run_id: str, timeout: float = 600) -> Iterator[Run]:
         """Tell how a run comes along, twice a second, until it has ended."""
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
+        for _ in attempts(seconds=timeout, every=0.5):
             run = self.read_run(dag, run_id)
             yield run
             if run.state in ENDS:
                 return
-            time.sleep(0.5)
         raise PenstockError(f"run {run_id} has not ended in {timeout:g} s.", next_step=f"look at {self.page(dag)}.")
 
     def read_run(self, dag: str, run_id: str) -> Run:

@@ -7,7 +7,6 @@ come are taken apart here. Nothing is committed and no group is joined.
 from __future__ import annotations
 
 import logging
-import time
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -23,6 +22,7 @@ from penstock.kafka.batches.client_settings import translate_settings
 from penstock.kafka.batches.fetch import FIRST_BYTES, MOST_BYTES, ONE_BATCH, ask_for
 from penstock.kafka.batches.record_batch import Aborted, Batch, describe_batches, split_batches
 from penstock.kafka.batches.spans import Span, tile_spans
+from penstock.waiting import attempts, retry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from penstock.model.log import Isolation, TopicLog
 
-PAUSE_SECONDS = 0.2
 # The client logs every try to connect. Without a handler of the program's own, Python would print that to stderr.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
@@ -83,7 +82,7 @@ class SecondReader:
     def look(self, log: TopicLog, partition: int, offset: int, isolation: Isolation) -> list[Span]:
         """Say what the log holds from an offset on, without a gap, for as far as one answer goes; empty at its end."""
         place, size = TopicPartition(log.topic, partition), self._find_size(partition, offset)
-        answer = self._fetch_something(place, ask_for(place, offset, isolation, size, log.topic_id))
+        answer = self._fetch_records(place, ask_for(place, offset, isolation, size, log.topic_id))
         if answer is None:
             start = self.find_log_start(place)
             return [Span(offset, start, "gone")] if start > offset else []
@@ -118,31 +117,37 @@ class SecondReader:
 
     def fetch(self, place: TopicPartition, request: FetchRequest) -> Answer | None:
         """Fetch from the partition's leader, again while it changes; None if the log has no such offset."""
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while True:
-            try:
-                return self.admin._manager.run(self._fetch, place, request)  # type: ignore[no-any-return]
-            except errors.OffsetOutOfRangeError:
-                return None
-            except errors.KafkaError as error:
-                if not error.retriable or time.monotonic() > deadline:
-                    _fail(f"fetching {_name(place)}", error)
-            self._leaders.clear()
-            time.sleep(PAUSE_SECONDS)
+        try:
+            return retry(
+                lambda: self._fetch_once(place, request),
+                on=errors.KafkaError,
+                seconds=ANSWER_SECONDS,
+                give_up=lambda error: not error.retriable,
+            )
+        except errors.KafkaError as error:
+            _fail(f"fetching {_name(place)}", error)
 
-    def _fetch_something(self, place: TopicPartition, request: FetchRequest) -> Answer | None:
-        """Fetch, and take nothing for an answer only when it comes twice, and no quota is used up."""
-        deadline, empty = time.monotonic() + ANSWER_SECONDS, 0
-        while True:
+    def _fetch_once(self, place: TopicPartition, request: FetchRequest) -> Answer | None:
+        try:
+            return self.admin._manager.run(self._fetch, place, request)  # type: ignore[no-any-return]
+        except errors.OffsetOutOfRangeError:
+            return None
+        except errors.KafkaError:
+            self._leaders.clear()
+            raise
+
+    def _fetch_records(self, place: TopicPartition, request: FetchRequest) -> Answer | None:
+        """Fetch. An empty answer is returned only if the second one is empty too."""
+        first = self._fetch_unthrottled(place, request)
+        return first if first is None or first.sent else self._fetch_unthrottled(place, request)
+
+    def _fetch_unthrottled(self, place: TopicPartition, request: FetchRequest) -> Answer | None:
+        """Fetch, again while the answer is empty because a quota is used up."""
+        for _ in attempts(seconds=ANSWER_SECONDS):
             answer = self.fetch(place, request)
-            if answer is None or answer.sent:
+            if answer is None or answer.sent or not answer.throttled:
                 return answer
-            empty += not answer.throttled
-            if empty == 2:
-                return answer
-            if time.monotonic() > deadline:
-                _fail(f"fetching {_name(place)}", "a quota is used up")
-            time.sleep(PAUSE_SECONDS if answer.throttled else 0)
+        raise _unanswered(f"fetching {_name(place)}", "a quota is used up")
 
     async def _fetch(self, place: TopicPartition, request: FetchRequest) -> Answer:
         if place not in self._leaders:
@@ -203,7 +208,11 @@ def _name(place: TopicPartition) -> str:
 
 
 def _fail(asked: str, reason: Exception | str) -> NoReturn:
-    raise KafkaError(
+    raise _unanswered(asked, reason) from (reason if isinstance(reason, Exception) else None)
+
+
+def _unanswered(asked: str, reason: Exception | str) -> KafkaError:
+    return KafkaError(
         f"Kafka, asked by the second reader of holes ({asked}), did not answer: {reason}.",
         next_step="check that the brokers run and can be reached, and that the right to read the topic is there.",
-    ) from (reason if isinstance(reason, Exception) else None)
+    )

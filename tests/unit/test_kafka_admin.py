@@ -1,4 +1,4 @@
-"""What becomes of an answer that a broker cannot give yet."""
+"""Requests to Kafka are repeated on transient errors, and end at a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from penstock.errors import KafkaError
 from penstock.kafka import admin as kafka
-from penstock.kafka.admin import Client, PassingError, ask_while_passing, connect
+from penstock.kafka.admin import Client, TransientError, connect, retry_transient
 
 
 @pytest.fixture
@@ -33,28 +33,30 @@ def _answered(value: object) -> Future[Any]:
 
 
 @pytest.mark.parametrize("code", [ClientError.OFFSET_NOT_AVAILABLE, ClientError.NOT_LEADER_FOR_PARTITION])
-def test_a_leader_that_was_just_elected_is_asked_again(client: Client, code: int) -> None:
+def test_a_request_to_a_leader_that_was_just_elected_is_repeated(client: Client, code: int) -> None:
     answers = iter([_refused(code), _refused(code), _answered(7)])
-    assert ask_while_passing(lambda: client.wait_for(next(answers), "asked for offsets")) == 7
+    assert retry_transient(lambda: client.wait_for(next(answers), "the offsets")) == 7
 
 
-def test_a_leader_that_never_knows_is_told_in_bounded_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_no_leader_answers_fails_after_the_time_limit(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kafka, "ANSWER_SECONDS", 0.3)
-    with pytest.raises(PassingError, match=r"asked for offsets, did not answer: .*high watermark"):
-        ask_while_passing(lambda: client.wait_for(_refused(ClientError.OFFSET_NOT_AVAILABLE), "asked for offsets"))
+    with pytest.raises(TransientError, match=r"did not answer the request for the offsets: .*high watermark"):
+        retry_transient(lambda: client.wait_for(_refused(ClientError.OFFSET_NOT_AVAILABLE), "the offsets"))
 
 
-def test_any_other_refusal_stops_at_once(client: Client) -> None:
+def test_another_error_is_raised_at_once(client: Client) -> None:
     answers = iter([_refused(ClientError.TOPIC_AUTHORIZATION_FAILED)])
     with pytest.raises(KafkaError, match="did not answer") as stopped:
-        ask_while_passing(lambda: client.wait_for(next(answers), "asked for offsets"))
-    assert not isinstance(stopped.value, PassingError)
+        retry_transient(lambda: client.wait_for(next(answers), "the offsets"))
+    assert not isinstance(stopped.value, TransientError)
 
 
-def test_an_answer_is_not_waited_for_where_no_broker_can_be_connected_to(
+def test_a_request_fails_early_if_no_broker_can_be_connected_to(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "UNREACHABLE_SECONDS", 1)
-    asked = client.describe_cluster(request_timeout=60)
+    described = client.describe_cluster(request_timeout=60)
     with pytest.raises(KafkaError, match=r"no answer came in time \(.*Connection refused"):
-        client.wait_for(asked, "asked which cluster it is")
+        client.wait_for(described, "the cluster id")
