@@ -138,7 +138,7 @@ def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, ac
         submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
     assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
     assert raised.value.ranges == begun.load().ranges
-    assert "`penstock status` shows where it stands" in raised.value.next_step
+    assert "`penstock status` shows the state" in raised.value.next_step
 
 
 def test_the_error_of_a_driver_that_died_without_words_names_the_load_and_its_ranges(db: str, account: Account) -> None:
@@ -149,7 +149,7 @@ def test_the_error_of_a_driver_that_died_without_words_names_the_load_and_its_ra
         submit(settings, begun.load_id, begun.attempt, io.StringIO())
     assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
     assert raised.value.ranges == begun.load().ranges
-    assert "look into its log" in raised.value.next_step
+    assert "look into the driver's log" in raised.value.next_step
 
 
 def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_and_nothing_is_twice(

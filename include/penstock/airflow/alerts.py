@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from penstock import advice
 from penstock.airflow.connections import read_alert_urls, read_db
 from penstock.airflow.task_errors import read_cause, read_reason
 from penstock.alerts.due import find_untold
@@ -63,7 +64,7 @@ def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, re
             "hold_ended",
             load_id,
             reason=reason,
-            next_step="nothing; the pipeline goes on.",
+            next_step=advice.PIPELINE_CONTINUES,
             link=_link(context),
         )
 

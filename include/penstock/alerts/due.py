@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.advice import ways_on
+from penstock import advice
 from penstock.alerts.outbox import Alert
 from penstock.errors import name_ranges
 from penstock.ledger.hold import query
@@ -32,9 +32,8 @@ def find_untold(connection: Connection, pipeline: str, link: str | None = None) 
 
 def _make_hold_alert(pipeline: str, row: Mapping[str, Any], link: str | None) -> Alert:
     if row["ended"]:
-        goes_on = "nothing; the pipeline goes on."
-        return Alert(pipeline, "hold_ended", row["ended_by"], goes_on, link=link, hold=row["hold_id"])
-    next_step = ways_on(row["kind"], pipeline)
+        return Alert(pipeline, "hold_ended", row["ended_by"], advice.PIPELINE_CONTINUES, link=link, hold=row["hold_id"])
+    next_step = advice.resolve_hold(row["kind"], pipeline)
     return Alert(pipeline, "hold_began", row["cause"], next_step, link=link, hold=row["hold_id"])
 
 
@@ -44,7 +43,7 @@ def _make_loss_alert(pipeline: str, rows: list[dict[str, Any]], link: str | None
         pipeline,
         "loss_recorded",
         name_ranges([row["reason"] for row in rows]),
-        "nothing, if that may be; else raise the topic's retention, load more often, or declare `on_loss: stop`.",
+        advice.ACCEPT_OR_PREVENT_LOSS,
         ranges=tuple(Range(row["partition"], row["from_offset"], row["until_offset"]) for row in rows),
         link=link,
         losses=tuple(row["loss_id"] for row in rows),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 
+from penstock import advice
 from penstock.errors import PenstockError, WrongUseError, name_ranges
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.hold import query
@@ -222,6 +223,6 @@ def read_alert_targets(
     if wrong:
         raise WrongUseError(
             f"target {wrong[0]} of the alerts' connection is no apprise URL.",
-            next_step="write it as apprise documents it, such as json://host/path, with blanks encoded as %20.",
+            next_step=advice.WRITE_ALERT_TARGET,
         )
     return list(dict.fromkeys(found))

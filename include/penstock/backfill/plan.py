@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock import advice
 from penstock.backfill.choice import Choice, Known, choose_gaps, choose_spans, find_refusals, spans_of_time
 from penstock.backfill.estimate import Past, estimate_seconds
 from penstock.backfill.request import AllGaps, ByOffsets, ByTime
@@ -160,7 +161,7 @@ def _refuse_planned(pipeline: Pipeline, drafted: Draft) -> None:
             "unfinished backfills are about to load all that is left: "
             + name_ranges(list(map(_describe_planned, planned))),
             pipeline=pipeline.name,
-            next_step=_how_to_resume(pipeline.name, planned),
+            next_step=_resume(pipeline.name, planned),
         )
 
 
@@ -168,13 +169,9 @@ def _describe_planned(held: Held) -> str:
     return f"{held.range} by load {held.load} of backfill {held.backfill}"
 
 
-def _how_to_resume(pipeline: str, planned: Sequence[Held]) -> str:
-    named = {held.backfill for held in planned}
-    ways = name_ranges(
-        [f"`penstock backfill {pipeline} --resume {backfill}`" for backfill in sorted(filter(None, named))],
-        between=" and ",
-    )
-    return f"let them end; what nobody runs any more, {ways} finishes."
+def _resume(pipeline: str, planned: Sequence[Held]) -> str:
+    backfills = {held.backfill for held in planned if held.backfill is not None}
+    return advice.resume_backfills(pipeline, name_few(sorted(backfills)))
 
 
 def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) -> Backfill:
@@ -228,7 +225,7 @@ def _read_standing(connection: Connection, pipeline: Pipeline, pipeline_id: int)
         raise WrongUseError(
             "the pipeline has loaded nothing yet: a backfill is for what lies below its positions.",
             pipeline=pipeline.name,
-            next_step=f"`penstock run {pipeline.name}` first.",
+            next_step=advice.run_pipeline(pipeline.name),
         )
     generation_id = generation["generation_id"]
     where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
@@ -263,7 +260,7 @@ def _choose(pipeline: Pipeline, asked: Asked, answers: Answers) -> Choice:
         raise WrongUseError(
             f"refused, and nothing is started: {name_ranges(refusals)}.",
             pipeline=pipeline.name,
-            next_step="ask for other offsets; `penstock.backfills` lists backfills that wait to be resumed.",
+            next_step=advice.CHOOSE_OTHER_OFFSETS,
         )
     return choose_spans(spans, known, replace=asked.replace)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def read_what(offsets: Sequence[str], since: datetime | None, until: datetime | 
     if bool(offsets) + (since is not None) + gaps != 1 or (until is not None and since is None):
         raise WrongUseError(
             "a backfill is asked for in one of three ways.",
-            next_step="give offsets (partition:from-until), or a time to start from (and one to end at), or all gaps.",
+            next_step=advice.GIVE_OFFSETS_OR_TIMES,
         )
     if gaps:
         return AllGaps()
@@ -93,7 +94,7 @@ def read_form(form: Mapping[str, Any]) -> What:
     if others:
         raise WrongUseError(
             f"`what` is {chosen}, and {', '.join(others)} is given too.",
-            next_step="choose one way, and leave the others' fields empty.",
+            next_step=advice.CHOOSE_ONE_WAY,
         )
     since, until = (_read_time(form[name]) if form[name] else None for name in FIELDS_OF["time"])
     return read_what(form["offsets"] or [], since, until, gaps=chosen == "all gaps")
@@ -103,21 +104,19 @@ def _read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise WrongUseError(f"{text[:100]!r} is no time.", next_step="write it as 2026-01-31T00:00:00Z.") from error
+        raise WrongUseError(f"{text[:100]!r} is no time.", next_step=advice.WRITE_TIME) from error
 
 
 def _read_times(since: datetime, until: datetime | None) -> ByTime:
     # A time without a zone means another moment on another machine.
     if since.tzinfo is None or (until is not None and until.tzinfo is None):
-        raise WrongUseError("a time has no zone.", next_step="write it as 2026-01-31T00:00:00Z.")
+        raise WrongUseError("a time has no zone.", next_step=advice.WRITE_TIME)
     # To Kafka, numbers below zero are no times.
     if since.timestamp() < 0:
-        raise WrongUseError(
-            f"the time {since.isoformat()} is before 1970.", next_step="no record is older: ask from then on."
-        )
+        raise WrongUseError(f"the time {since.isoformat()} is before 1970.", next_step=advice.START_AT_1970)
     if until is not None and until <= since:
         raise WrongUseError(
-            f"the time {until.isoformat()} to end at is not after {since.isoformat()}.", next_step="swap them."
+            f"the time {until.isoformat()} to end at is not after {since.isoformat()}.", next_step=advice.SWAP_TIMES
         )
     return ByTime(since, until)
 
@@ -125,7 +124,5 @@ def _read_times(since: datetime, until: datetime | None) -> ByTime:
 def _read_span(text: str) -> Span:
     found = SPAN.fullmatch(text)
     if found is None:
-        raise WrongUseError(
-            f"{text[:100]!r} names no offsets.", next_step="write partition:from-until, such as 0:1000-2000."
-        )
+        raise WrongUseError(f"{text[:100]!r} names no offsets.", next_step=advice.WRITE_OFFSETS)
     return Span(*map(int, found.groups()))

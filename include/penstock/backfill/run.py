@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.backfill.plan import query, read_load_ids
 from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger.connection import open_ledger
@@ -80,7 +81,7 @@ def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
         raise FencedError(
             f"another process runs backfill {backfill_id}.",
             pipeline=pipeline.name,
-            next_step="let it end; penstock.backfills shows how far it has come.",
+            next_step=advice.AWAIT_BACKFILL,
         )
 
 
@@ -111,9 +112,7 @@ def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) ->
     """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
     backfill = query(connection, "read_backfill", backfill_id=backfill_id).fetchone()
     if backfill is None or backfill["pipeline"] != pipeline.name:
-        raise WrongUseError(
-            f"there is no backfill {backfill_id} of {pipeline.name}.", next_step="penstock.backfills lists them."
-        )
+        raise WrongUseError(f"there is no backfill {backfill_id} of {pipeline.name}.", next_step=advice.LIST_BACKFILLS)
     return [
         _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/instead of {load_id}")
         if state == "failed"
@@ -145,5 +144,5 @@ def read_progress(uri: str, backfill_id: int) -> Progress:
     with open_ledger(uri) as connection:
         row = query(connection, "read_progress", backfill_id=backfill_id).fetchone()
     if row is None:
-        raise WrongUseError(f"there is no backfill {backfill_id}.", next_step="penstock.backfills lists them.")
+        raise WrongUseError(f"there is no backfill {backfill_id}.", next_step=advice.LIST_BACKFILLS)
     return Progress(**row)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.advice import ways_on
+from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import open_ledger
@@ -73,7 +73,7 @@ def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, di
         raise WrongUseError(
             "the pipeline has loaded nothing yet: its first run begins by the declaration's `start`.",
             pipeline=pipeline.name,
-            next_step=f"`penstock run {pipeline.name}`.",
+            next_step=advice.run_pipeline(pipeline.name),
         )
     return int(found["pipeline_id"]), generation
 
@@ -83,7 +83,7 @@ def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[
         raise WrongUseError(
             "nothing is lost: the log holds everything from the positions on. Nothing is changed.",
             pipeline=pipeline.name,
-            next_step="nothing to do; the next run goes on.",
+            next_step=advice.NEXT_RUN_CONTINUES,
         )
     cut = [fault for fault in faults if fault.kind != "log_start_passed"]
     if cut:
@@ -91,7 +91,7 @@ def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[
             f"the log was cut, which is more than a loss: {name_ranges(cut)}. Nothing is changed.",
             pipeline=pipeline.name,
             ranges=[fault.lost for fault in cut if len(fault.lost)],
-            next_step=ways_on("log_cut", pipeline.name),
+            next_step=advice.resolve_hold("log_cut", pipeline.name),
         )
     return faults
 
@@ -106,8 +106,6 @@ def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int,
             f"the load is {row['state']}: it has read offsets that the log may no longer have. Nothing is changed.",
             pipeline=pipeline.name,
             load=row["load_id"],
-            next_step=f"publish it: clear its task, or `penstock run {pipeline.name} --run-id {row['run_id']}` (if it "
-            f"is held, `penstock approve {row['load_id']} --why …`); or give it up by "
-            f"`penstock discard {row['load_id']} --why …`.",
+            next_step=advice.settle_staged(row["load_id"], pipeline.name, row["run_id"]),
         )
     supersede_load(connection, pipeline, row, who, f"the loss was accepted: {why}")

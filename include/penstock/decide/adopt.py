@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock import advice
 from penstock.decide.accept_loss import lock_generation
 from penstock.decide.find_truncation import Search, find_cut
 from penstock.errors import FencedError, WrongUseError
@@ -113,7 +114,7 @@ def adopt(
                 raise FencedError(
                     "the log has changed since it was shown; nothing is adopted.",
                     pipeline=pipeline.name,
-                    next_step=f"look again: `penstock adopt {pipeline.name} --why …`.",
+                    next_step=advice.look_at_adoption_again(pipeline.name),
                 )
             return _write(connection, drafted, who, why)
 
@@ -174,8 +175,7 @@ def _find_cuts(
         raise WrongUseError(
             "there is nothing to adopt: the topic is the one that is loaded, and its log was not cut.",
             pipeline=pipeline.name,
-            next_step="`penstock status` says how the pipeline is; if an open transaction holds an end back, wait for "
-            "its end.",
+            next_step=advice.SEE_STATUS_OR_WAIT_FOR_TRANSACTION,
         )
     searched = {
         fault.partition: find_cut(
@@ -192,7 +192,7 @@ def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
         raise WrongUseError(
             f"this very topic was loaded before, and is gone on with from there, not from the {start}.",
             pipeline=pipeline.name,
-            next_step="leave --from out.",
+            next_step=advice.ADOPT_WITHOUT_FROM,
         )
 
 

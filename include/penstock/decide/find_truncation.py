@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 from psycopg.rows import class_row
 
+from penstock import advice
 from penstock.errors import KafkaError
 from penstock.kafka.admin import ANSWER_SECONDS
 from penstock.kafka.first_records import First, read_first_records
@@ -119,6 +120,6 @@ def _read_record(kafka: Mapping[str, str], search: Search, offset: int) -> First
             f"topic {search.pipeline.topic}: the record at offset {offset} of partition {search.partition} was not "
             "read in time; where the log was cut is not known.",
             pipeline=search.pipeline.name,
-            next_step="check that the brokers run, then try again.",
+            next_step=advice.CHECK_BROKERS_THEN_ADOPT,
         )
     return found[search.partition]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.decide.settle import lock_with_reason
 from penstock.errors import FencedError, WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
@@ -47,7 +48,7 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     if load.state == "rolled_back":
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; it stays so.")
     if load.state != "published":
-        _refuse(load, "only a published load can be rolled back; `penstock discard` gives up one that is not.")
+        _refuse(load, advice.DISCARD_INSTEAD)
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
     take_out(connection, load, ranges)
@@ -65,10 +66,10 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     if load.state == "published":
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; it stays.")
     if load.state != "rolled_back":
-        _refuse(load, "only a load that was rolled back can be brought back.")
+        _refuse(load, advice.UNDO_ROLLED_BACK_ONLY)
     ranges = tuple(bring_back(connection, load))
     if not ranges:
-        _refuse(load, f"its rows are not kept any more; `penstock backfill {load.pipeline} --gaps` loads them again.")
+        _refuse(load, advice.reload_rolled_back(load.pipeline))
     put_back(connection, load)
     if run(connection, "republish_load", load_id=load_id).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import FencedError, WrongUseError
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.load import read_load, reading_load, record_event, refuse_silence, run
@@ -31,7 +32,7 @@ def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load
     if load.state in ("validated", "published") and _was_approved(connection, load):
         return load
     if load.state != "held":
-        _refuse(load, "approved", "only a held load is: `penstock status` shows which are.")
+        _refuse(load, "approved", advice.SEE_HELD_LOADS)
     if run(connection, "release_load", load_id=load_id).rowcount != 1:
         raise _changed(load)
     record_event(connection, who, load, "approved", why)
@@ -53,7 +54,7 @@ def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load
     if load.state == "discarded":
         return load
     if load.state not in OPEN_STATES:
-        _refuse(load, "discarded", "only a load that is not finished is; `penstock status` shows which are.")
+        _refuse(load, "discarded", advice.SEE_OPEN_LOADS)
     if run(connection, "discard_load", load_id=load_id, state=load.state).rowcount != 1:
         raise _changed(load)
     record_event(connection, who, load, "discarded", why)
@@ -86,5 +87,5 @@ def _changed(load: Load) -> FencedError:
         f"the load was {load.state}, and changed meanwhile; nothing is settled.",
         pipeline=load.pipeline,
         load=load.load_id,
-        next_step="look at `penstock status`, then decide again.",
+        next_step=advice.SEE_STATUS_THEN_DECIDE,
     )

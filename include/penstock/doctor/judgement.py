@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.advice import ways_on
+from penstock import advice
 from penstock.doctor.facts import Finding, compare, miss
 from penstock.errors import IdentityError, name_partitions, name_ranges
 from penstock.kafka.identity import refuse_other_identity
@@ -65,7 +65,7 @@ def judge_topic_id(pipeline: Pipeline, topic: Topic, known: Known) -> Finding:
         known.topic_id or "any: nothing was planned yet",
         fits=not told,
         told=told,
-        change=ways_on("other_topic", pipeline.name),
+        change=advice.resolve_hold("other_topic", pipeline.name),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import IdentityError
 from penstock.kafka.admin import read_identity
 from penstock.model.log import Identity
@@ -23,8 +24,7 @@ def refuse_other_identity(pipeline: Pipeline, cluster_id: str, topic_id: str, lo
         raise IdentityError(
             f"not the topic that was loaded so far: {changed}. Its offsets mean other records now; nothing is loaded.",
             pipeline=pipeline.name,
-            next_step=f"find out who changed it. If it is to be loaded from now on: `penstock adopt {pipeline.name} "
-            "--why …`; if not, bring the old one back.",
+            next_step=advice.resolve_hold("other_topic", pipeline.name),
         )
 
 
@@ -38,8 +38,7 @@ def refuse_changed_topic(kafka: Mapping[str, str], load: Load) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step=f"find out who changed it. If it is to be loaded from now on: `penstock adopt {load.pipeline} "
-            "--why …`, which gives this load up.",
+            next_step=advice.resolve_hold("other_topic", load.pipeline),
         )
 
 

@@ -81,6 +81,6 @@ def _read_end_offset(topic: str, text: str) -> int:
         # Without the offset the load stops: a false alarm is better than loading a log that was truncated.
         raise KafkaError(
             f"topic {topic}: the log seems to be truncated below the position, and the client gives no offset: {text}",
-            next_step="find out what happened to the topic. A newer client may use another text; report that.",
+            next_step=advice.REPORT_CLIENT_TEXT,
         )
     return int(found[1])

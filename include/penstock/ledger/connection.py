@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from penstock import advice
 from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger import session
 from penstock.ledger.migration import apply_migrations, compare_migrations
@@ -70,11 +71,11 @@ def connect(uri: str) -> Connection:
         if MISTAKE.search(told):  # libpq says so before it connects, and quotes what stands there
             raise WrongUseError(
                 f"PENSTOCK_DB has an option that libpq does not take: {told.partition(QUOTE)[0].rstrip(': ')}.",
-                next_step="fix the option in the URI (in Airflow: in the extra of the connection penstock_db).",
+                next_step=advice.CORRECT_URI_OPTION,
             ) from None
         raise PenstockError(
             f"the database of the ledger cannot be reached: {told}",
-            next_step="check that PostgreSQL runs, and PENSTOCK_DB (in Airflow: the connection penstock_db).",
+            next_step=advice.CHECK_POSTGRES,
         ) from None  # libpq may quote the URI, which holds the password
 
 
@@ -84,18 +85,16 @@ def explain(error: psycopg.Error) -> PenstockError:
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
         return PenstockError(
             f"the connection to PostgreSQL broke: {told}. It ends sessions that stand still inside a transaction, too.",
-            next_step="run again when PostgreSQL is back: what is published stays, and the rest is planned anew.",
+            next_step=advice.RUN_AFTER_OUTAGE,
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return PenstockError(
             f"another session holds a lock: {told}.",
-            next_step="look for it in pg_stat_activity (application_name penstock), then try again.",
+            next_step=advice.FIND_LOCK,
         )
     if error.sqlstate == "53100":
-        return PenstockError(f"PostgreSQL: {told}", next_step="make room on the disk of PostgreSQL, then try again.")
-    return PenstockError(
-        f"PostgreSQL: {told}", next_step="check the database and the rights of the role in PENSTOCK_DB, then try again."
-    )
+        return PenstockError(f"PostgreSQL: {told}", next_step=advice.FREE_DISK)
+    return PenstockError(f"PostgreSQL: {told}", next_step=advice.CHECK_POSTGRES_RIGHTS)
 
 
 def _first_line(error: psycopg.Error) -> str:
@@ -139,6 +138,6 @@ def migrate(uri: str) -> Migrated:
         except psycopg.errors.InsufficientPrivilege as error:
             raise WrongUseError(
                 f"the role in PENSTOCK_DB may not change the ledger: {str(error).splitlines()[0]}.",
-                next_step=f"run `penstock migrate` with PENSTOCK_DB of a superuser, or of a member of {OWNER}.",
+                next_step=advice.migrate_as_owner(OWNER),
             ) from None
         return Migrated(applied, arrange_roles(connection))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import FencedError, name_ranges
 from penstock.ledger.statements import Room, read_statements
 from penstock.model.ranges import Range
@@ -29,7 +30,7 @@ def cover_ranges(connection: Connection, load: Load) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step="look at penstock.covered for the load that holds them.",
+            next_step=advice.SEE_COVERED,
         ) from error
 
 
@@ -52,7 +53,7 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
             "as a whole.",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step=f"`penstock backfill {load.pipeline} --gaps` loads the rest; or roll those loads back first.",
+            next_step=advice.fill_rest_or_roll_back(load.pipeline),
         )
     rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
     return sorted(Range(**row) for row in rows)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock import advice
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def ask_first(connection: Connection, pipeline: str, ask: Callable[[Any], A], de
     raise PenstockError(
         f"what the ledger says of the pipeline changed {TIMES_ASKED} times while Kafka was asked; nothing is changed.",
         pipeline=pipeline,
-        next_step="let the pipeline's other processes end (penstock.loads shows their loads), then try again.",
+        next_step=advice.AWAIT_OTHER_PROCESSES,
     )
 
 

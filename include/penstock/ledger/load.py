@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
+from penstock import advice
 from penstock.declaration.pipeline import Pipeline
 from penstock.errors import FencedError, StageError, WrongUseError
 from penstock.ledger.connection import Connection, concerning
@@ -39,7 +40,7 @@ def read_load(connection: Connection, load_id: int) -> Load:
     """Read a load with its plan."""
     row = run(connection, "read_load", load_id=load_id).fetchone()
     if row is None:
-        raise WrongUseError(f"there is no load {load_id}.", next_step="penstock.loads lists them.")
+        raise WrongUseError(f"there is no load {load_id}.", next_step=advice.LIST_LOADS)
     ranges = run(connection, "read_load_ranges", load_id=load_id).fetchall()
     row["declaration"] = Pipeline.read_kept(row["declaration"])
     return Load(**row, ranges=tuple(Range(**found) for found in ranges))
@@ -69,7 +70,7 @@ def finish_staging(connection: Connection, load: Load, attempt: int) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step="try the stage step again; it begins a new attempt.",
+            next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
         )
     _expect_one(run(connection, "finish_staging", load_id=load.load_id, attempt=attempt), load, "staged")
 
@@ -135,7 +136,7 @@ def refuse_silence(who: str, why: str, *, pipeline: str | None = None, load: int
     for name, text in (("who decides", who), ("why", why)):
         if not text.strip():
             raise WrongUseError(
-                f"it is not said {name}.", pipeline=pipeline, load=load, next_step='say it: --why "…" (and --who).'
+                f"it is not said {name}.", pipeline=pipeline, load=load, next_step=advice.GIVE_WHO_AND_WHY
             )
 
 
@@ -149,5 +150,5 @@ def _fenced(load: Load, when: str) -> FencedError:
         f"another process took over attempt {load.attempt} when it {when}; nothing of this attempt is published.",
         pipeline=load.pipeline,
         load=load.load_id,
-        next_step="nothing to do, if the other process goes on; `penstock status` shows where it stands.",
+        next_step=advice.WAIT_FOR_OTHER_PROCESS,
     )

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from penstock import advice
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class Difference:
             raise WrongUseError(
                 f"the ledger in this database is newer than this version of Penstock, which does not know "
                 f"{', '.join(self.unknown)}.",
-                next_step="install the version that migrated the ledger, or a newer one.",
+                next_step=advice.INSTALL_NEWER,
             )
         if self.changed:
             raise WrongUseError(
                 f"the ledger in this database was made by other texts of {', '.join(self.changed)} than those of this "
                 "version of Penstock.",
-                next_step="install Penstock again as it was released: the text of a migration never changes.",
+                next_step=advice.INSTALL_RELEASE_AGAIN,
             )
 
     def refuse_missing(self) -> None:
@@ -44,7 +45,7 @@ class Difference:
         if self.missing:
             raise WrongUseError(
                 f"the ledger in this database lacks {', '.join(self.missing)}.",
-                next_step="run `penstock migrate`, once.",
+                next_step=advice.MIGRATE_ONCE,
             )
 
 

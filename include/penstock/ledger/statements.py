@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
+from penstock import advice
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -40,5 +41,5 @@ class Room:
         """Run a named statement that always gives a row; none is a defect, and stops."""
         row = self.run(connection, statement, **values).fetchone()
         if row is None:
-            raise PenstockError(f"the ledger's statement {statement} gave no row.", next_step="report this defect.")
+            raise PenstockError(f"the ledger's statement {statement} gave no row.", next_step=advice.REPORT_DEFECT)
         return row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.advice import ways_on
+from penstock import advice
 from penstock.errors import LogCutError, LogLostError, name_ranges
 from penstock.kafka.admin import find_offsets_at, read_log
 from penstock.kafka.held_back import describe_held_back
@@ -150,5 +150,5 @@ def describe_faults(pipeline: Pipeline, faults: Sequence[Fault], losses: Sequenc
         f"the log and the positions do not fit: {told}. Nothing is loaded.",
         pipeline=pipeline.name,
         ranges=[fault.lost for fault in faults if len(fault.lost)],
-        next_step=ways_on(kind.hold, pipeline.name),
+        next_step=advice.resolve_hold(kind.hold, pipeline.name),
     )

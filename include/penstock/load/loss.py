@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import FencedError
 from penstock.kafka.first_records import read_first_timestamps
 from penstock.ledger.statements import Room, read_statements
@@ -85,7 +86,7 @@ def record_losses(
             raise FencedError(
                 "the position moved while a loss was being recorded; nothing is recorded.",
                 ranges=[loss.range],
-                next_step="look at `penstock status`, then try again.",
+                next_step=advice.SEE_STATUS_THEN_RETRY,
             )
         query(
             connection, "record_loss", pipeline_id=pipeline_id, reason=str(loss), actor=actor, why=why, **offsets

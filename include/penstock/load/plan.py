@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from penstock import advice
 from penstock.declaration.pipeline import Pipeline
 from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
@@ -124,8 +125,7 @@ def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
         raise WrongUseError(
             f"another pipeline of this database loads the target {pipeline.target}; nothing is loaded.",
             pipeline=pipeline.name,
-            next_step="declare another target, or go on under the other pipeline's name (penstock.pipeline tells it): "
-            "what it has loaded, it knows under that name only.",
+            next_step=advice.OTHER_TARGET_OR_NAME,
         ) from error
     return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
 
@@ -156,7 +156,7 @@ def _find_successor(connection: Connection, load: Load) -> Planned | None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step=f"let load {successor.load_id} (run {successor.run_id}) finish, or start a new run.",
+            next_step=advice.await_successor(successor.load_id, successor.run_id),
         )
     return None
 
@@ -172,9 +172,7 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
             pipeline=pipeline.name,
             load=row["load_id"],
             ranges=read_load(connection, row["load_id"]).ranges,
-            next_step=f"`penstock approve {row['load_id']} --why …` publishes it as it is, "
-            f"`penstock discard {row['load_id']} --why …` gives it up (its offsets are loaded again), "
-            "or change the declaration: the next run then plans anew.",
+            next_step=advice.settle_held(row["load_id"]),
         )
     supersede_load(connection, pipeline, row, "penstock", f"run {run_id} planned anew")
     return row

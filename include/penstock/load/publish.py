@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from penstock import advice
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError, name_ranges
 from penstock.kafka.identity import refuse_changed_topic
 from penstock.ledger.connection import Connection, explain, open_ledger
@@ -113,7 +114,7 @@ def refuse_unless_validated(load: Load) -> None:
             f"held: {load.cause}",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step=f"`penstock approve {load.load_id} --why …` or `penstock discard {load.load_id} --why …`.",
+            next_step=advice.settle_held(load.load_id),
         )
     after = f" by load {load.superseded_by}" if load.superseded_by else ""
     raise FencedError(
@@ -121,7 +122,7 @@ def refuse_unless_validated(load: Load) -> None:
         pipeline=load.pipeline,
         load=load.load_id,
         ranges=load.ranges,
-        next_step="`penstock status` shows which load is current.",
+        next_step=advice.SEE_CURRENT_LOAD,
     )
 
 
@@ -134,7 +135,7 @@ def refuse_old_generation(connection: Connection, load: Load) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step="start a new run, or ask for a new backfill.",
+            next_step=advice.RUN_OR_BACKFILL_AGAIN,
         )
 
 
@@ -153,7 +154,7 @@ def _move_position(connection: Connection, load: Load, range_: Range) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=[range_],
-            next_step="start a new run; it plans from where the other load ended.",
+            next_step=advice.RUN_AFTER_OTHER_LOAD,
         )
 
 
@@ -172,7 +173,7 @@ def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
     return PenstockError(
         f"PostgreSQL refused to publish: {str(error).splitlines()[0]}. Nothing is published.",
         load=load_id,
-        next_step="try the publish step again.",
+        next_step=advice.RETRY_PUBLISH,
     )
 
 
@@ -186,12 +187,12 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
                 "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it"
                 f"{first}.",
                 load=load_id,
-                next_step="when PostgreSQL is back, publish again: that looks first, and never publishes twice.",
+                next_step=advice.RETRY_PUBLISH_AFTER_UNKNOWN,
             ) from error
         raise PenstockError(
             f"the connection broke before COMMIT; nothing is published{first}.",
             load=load_id,
-            next_step="when PostgreSQL is back, try the publish step again.",
+            next_step=advice.RETRY_PUBLISH_LATER,
         ) from error
     if outcome.state == "published":
         return _found(outcome)
@@ -200,7 +201,7 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
         pipeline=outcome.pipeline,
         load=load_id,
         ranges=outcome.ranges,
-        next_step="try the publish step again.",
+        next_step=advice.RETRY_PUBLISH,
     ) from error
 
 

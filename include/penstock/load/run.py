@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import HeldError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
@@ -54,8 +55,7 @@ def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark
             pipeline=verdict.load.pipeline,
             load=load_id,
             ranges=verdict.load.ranges,
-            next_step=f"`penstock approve {load_id} --why …` publishes it as it is, "
-            f"`penstock discard {load_id} --why …` gives it up, or change the declaration and run again.",
+            next_step=advice.settle_held(load_id),
         )
     tell(publish_load(settings.db, settings.kafka, load_id).told)
     with open_ledger(settings.db) as connection:

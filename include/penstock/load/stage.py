@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
 from penstock.kafka.readers.registry import find_reader
 from penstock.ledger.connection import open_ledger
@@ -136,7 +137,7 @@ def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[
     found = find_reader(load.declaration.reader).explain_failure(assignment.source, chunks, text)
     return found or StageError(
         f"Spark gave up: {first_words(text)}",
-        next_step="look into the driver's log, then try the stage step again.",
+        next_step=advice.RETRY_STAGE_AFTER_LOG,
     )
 
 
@@ -175,7 +176,7 @@ def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: 
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=wrong,
-            next_step="try the stage step again; it begins a new attempt.",
+            next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
         )
     _check_limit(load, sum(counts[1] for _, counts in written.values()))
 
@@ -188,7 +189,7 @@ def _check_limit(load: Load, quarantined: int) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step="see why in penstock.quarantine; mend the declaration or the limit, and run again.",
+            next_step=advice.SEE_QUARANTINE,
         )
 
 
@@ -197,5 +198,5 @@ def _fenced(load: Load, attempt: int) -> PenstockError:
         f"attempt {attempt} does not count any more: the load is {load.state}, at attempt {load.attempt}.",
         pipeline=load.pipeline,
         load=load.load_id,
-        next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
+        next_step=advice.WAIT_FOR_OTHER_ATTEMPT,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
@@ -94,7 +95,7 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
         pipeline=load.pipeline,
         load=load.load_id,
         ranges=load.ranges,
-        next_step="`penstock status` shows which load is current.",
+        next_step=advice.SEE_CURRENT_LOAD,
     )
 
 
@@ -136,7 +137,7 @@ def _find_other_verdict(connection: Connection, current: Load, checked: Load) ->
             f"attempt {checked.attempt} was checked, and attempt {current.attempt} is current by now.",
             pipeline=checked.pipeline,
             load=checked.load_id,
-            next_step="nothing to do, if the other process goes on; `penstock status` shows where it stands.",
+            next_step=advice.WAIT_FOR_OTHER_PROCESS,
         )
     return found
 

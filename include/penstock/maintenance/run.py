@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import FencedError, MergeError, PenstockError, name_few
 from penstock.ledger.connection import open_ledger
 from penstock.maintenance.retention import (
@@ -71,9 +72,7 @@ class Maintained:
         return MergeError(
             f"{'; '.join(name_few(self.left_out))}. The other leaves were merged.",
             pipeline=self.pipeline,
-            next_step="look at the rows of these leaves, and correct them or load them again from the log "
-            f"(`penstock backfill {self.pipeline} --offsets PARTITION:FROM-UNTIL --replace`); the next maintenance "
-            "tries these leaves again.",
+            next_step=advice.replace_refused_rows(self.pipeline),
         )
 
 
@@ -192,7 +191,7 @@ def _lock(connection: Connection, pipeline: Pipeline) -> int | None:
     connection.commit()  # the lock is the session's; a transaction would stand still while leaves are merged
     if not (locked and locked["locked"]):
         raise FencedError(
-            "another process maintains the pipeline.", pipeline=pipeline.name, next_step="nothing to do: it goes on."
+            "another process maintains the pipeline.", pipeline=pipeline.name, next_step=advice.MAINTENANCE_CONTINUES
         )
     return pipeline_id
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from penstock.advice import ways_on
-from penstock.errors import name_ranges
+from penstock import advice
+from penstock.errors import name_few, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,24 +102,23 @@ def judge(
         return Health(
             "held",
             f"load {newest.load_id}: {newest.cause}",
-            f"penstock approve {newest.load_id} --why …, penstock discard {newest.load_id} --why …, "
-            "or change the declaration",
+            advice.settle_held(newest.load_id),
         )
     if other_topic:
-        return Health("other_topic", other_topic + _since(hold), ways_on("other_topic", name))
+        return Health("other_topic", other_topic + _since(hold), advice.resolve_hold("other_topic", name))
     if faults:
         return _judge_faults(name, faults, hold, on_loss)
     if unreachable:
         return _judge_unseen(name, unreachable, hold)
     if hold and hold.kind == "log_cut":
         # A log that has grown again over the cut looks whole from here; only a plan asks further.
-        return Health("log_lost", hold.cause + _since(hold), ways_on(hold.kind, name))
+        return Health("log_lost", hold.cause + _since(hold), advice.resolve_hold(hold.kind, name))
     return _judge_found(name, found) if found else _judge_progress(name, newest, lag, missing)
 
 
 def judge_broken(name: str, mistakes: str) -> Health:
     """A pipeline whose declaration cannot be read is not loaded, and what it loads is not known."""
-    return Health("broken", mistakes, f"correct the declaration, then penstock check {name}")
+    return Health("broken", mistakes, advice.correct_declaration(name))
 
 
 def judge_bad_target(error: DeclarationError) -> Health:
@@ -132,26 +131,25 @@ def _judge_found(name: str, found: Found) -> Health:
     return Health(
         "faulty",
         f"verification {found.verification_id} left {found.faults} faults; the first: {found.first}",
-        f"see penstock.faults; penstock backfill {name} --offsets PARTITION:FROM-UNTIL --replace loads a range again; "
-        f"then penstock verify {name}",
+        advice.replace_faulty_range(name),
     )
 
 
 def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_loss: OnLoss) -> Health:
     cause = name_ranges(faults) + _since(hold)
     if any(fault.kind != "log_start_passed" for fault in faults):
-        return Health("log_lost", cause, ways_on("log_cut", name))
+        return Health("log_lost", cause, advice.resolve_hold("log_cut", name))
     if on_loss == "record":
-        return Health("log_lost", cause, "nothing: the next run records the loss, as declared, and goes on")
-    return Health("log_lost", cause, ways_on("log_lost", name))
+        return Health("log_lost", cause, advice.NEXT_RUN_RECORDS_LOSS)
+    return Health("log_lost", cause, advice.resolve_hold("log_lost", name))
 
 
 def _judge_unseen(name: str, unreachable: str, hold: OpenHold | None) -> Health:
     """Kafka cannot be asked: a hold that the last run found is what is known."""
     if hold is None:
-        return Health("unknown", unreachable, "check the brokers and the connection")
+        return Health("unknown", unreachable, advice.CHECK_BROKERS)
     word: Word = "other_topic" if hold.kind == "other_topic" else "log_lost"
-    return Health(word, f"{hold.cause}{_since(hold)}; now {unreachable}", ways_on(hold.kind, name))
+    return Health(word, f"{hold.cause}{_since(hold)}; now {unreachable}", advice.resolve_hold(hold.kind, name))
 
 
 def _since(hold: OpenHold | None) -> str:
@@ -159,17 +157,16 @@ def _since(hold: OpenHold | None) -> str:
 
 
 def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: Missing) -> Health:
-    run = f"penstock run {name}, or trigger its DAG"
     if newest is None:
-        return Health("new", "nothing loaded yet", run)
+        return Health("new", "nothing loaded yet", advice.run_pipeline_or_dag(name))
     if newest.state == "failed":
-        return Health("failed", f"load {newest.load_id}: {newest.cause}", f"mend the cause, then {run}")
+        return Health("failed", f"load {newest.load_id}: {newest.cause}", advice.fix_then_run(name))
     if newest.state in ("planned", "staging", "staged", "validated"):
         if is_stalled(newest):
             return _judge_stalled(name, newest)
-        return Health("loading", f"load {newest.load_id} is {newest.state}", "wait, or look at its run")
+        return Health("loading", f"load {newest.load_id} is {newest.state}", advice.WAIT_FOR_LOAD)
     if lag:
-        return Health("behind", f"{lag} offsets not loaded yet", f"the next scheduled run loads them, or {run}")
+        return Health("behind", f"{lag} offsets not loaded yet", advice.await_schedule_or_run(name))
     return _judge_past(name, missing)
 
 
@@ -186,21 +183,18 @@ def _judge_stalled(name: str, newest: Newest) -> Health:
     return Health(
         "stalled",
         f"load {newest.load_id} is {newest.state}{since}, and no process works on it",
-        f"penstock run {name}; in Airflow its task is tried again while retries are left, then clear the failed task",
+        advice.resume_stalled(name),
     )
 
 
 def _judge_past(name: str, missing: Missing) -> Health:
     """Everything up to the end is loaded; below, somebody may have left gaps on purpose."""
     if missing.backfills:
-        named = name_ranges(missing.backfills, between=", ")
-        resumed = name_ranges(
-            [f"penstock backfill {name} --resume {backfill}" for backfill in missing.backfills], between=", "
-        )
-        return Health("behind", f"backfill {named} has not ended", f"wait if it runs; else {resumed}")
+        named = name_few(missing.backfills)
+        return Health("behind", f"backfill {', '.join(named)} has not ended", advice.resume_backfills(name, named))
     if missing.gaps or missing.lost:
         parts = [(missing.gaps, "are gaps"), (missing.lost, "are lost (penstock.losses)")]
         below = "; ".join(f"{count} offsets below it {what}" for count, what in parts if count)
         cause = f"everything up to the end is loaded; {below}"
-        return Health("ok", cause, "nothing to do" + (f", or penstock backfill {name} --gaps" if missing.gaps else ""))
-    return Health("ok", "everything is loaded", "nothing to do")
+        return Health("ok", cause, advice.fill_gaps(name) if missing.gaps else advice.NOTHING)
+    return Health("ok", "everything is loaded", advice.NOTHING)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from penstock import advice
 from penstock.errors import PenstockError
 from penstock.spark.submit import CONF, LOCAL_CONF, PROJECT, QUICK_START, find_spark_submit, make_spark_environment
 
@@ -39,7 +40,7 @@ def make_archive(archive: Path = ARCHIVE) -> None:
             last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
             raise PenstockError(
                 f"the archive of Spark's classes was not made: {last}",
-                next_step="nothing has to be done: drivers start without it, only slower.",
+                next_step=advice.NO_CLASS_ARCHIVE,
             )
         draft.rename(archive)
 

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from penstock import errors
+from penstock import advice, errors
 from penstock.errors import PenstockError, StageError
 from penstock.model.ranges import Range
 
@@ -93,11 +93,11 @@ def _describe_end(exit_code: int, last: str) -> PenstockError:
     if exit_code < 0:
         return kind(
             f"the Spark driver was killed by signal {-exit_code}.",
-            next_step="find out who killed it (a person, or the kernel for want of memory), then try again.",
+            next_step=advice.FIND_KILLER,
         )
     return kind(
         f"the Spark driver ended with exit code {exit_code}: {last}",
-        next_step="look into its log (in Airflow that of the task; on the command line run again with --verbose).",
+        next_step=advice.READ_DRIVER_LOG,
     )
 
 

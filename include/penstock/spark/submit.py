@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import WrongUseError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
@@ -162,10 +163,7 @@ def find_spark_jars() -> list[Path]:
     in_checkout = (PROJECT / "pyproject.toml").is_file()
     raise WrongUseError(
         "the jars of Spark's Kafka source are missing; `reader: spark` and `penstock verify` need them.",
-        next_step="run `make setup`."
-        if in_checkout
-        else "run `make setup` in a checkout of Penstock, then copy the folder .jars/spark of a checkout to "
-        f"{Path.cwd() / '.jars' / 'spark'}.",
+        next_step=advice.RUN_SETUP if in_checkout else advice.copy_jars(Path.cwd() / ".jars" / "spark"),
     )
 
 
@@ -177,7 +175,7 @@ def find_spark_submit() -> Path:
 def _find_spark_home() -> Path:
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise WrongUseError("pyspark is not installed in this environment.", next_step="run `make setup`.")
+        raise WrongUseError("pyspark is not installed in this environment.", next_step=advice.RUN_SETUP)
     return Path(found.origin).parent
 
 

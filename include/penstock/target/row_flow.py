@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock import advice
 from penstock.errors import PoisonError, StageError
 from penstock.model.ranges import Range
 from penstock.records.decoder import quarantine_record
@@ -93,8 +94,7 @@ class Flow:
                 f"PostgreSQL refused {self.refused} rows of a task, and took {self.taken}: {words}.",
                 pipeline=self.assignment.pipeline,
                 load=self.assignment.load_id,
-                next_step="compare the target with the declaration (`penstock check`); fix the table or the "
-                "declaration, and run again.",
+                next_step=advice.COMPARE_TARGET,
             )
 
     def sum_up(self, task: int, checked: CheckedChunk) -> Written:
@@ -125,7 +125,7 @@ class Flow:
             pipeline=self.assignment.pipeline,
             load=self.assignment.load_id,
             ranges=[Range(record.partition, record.offset, record.offset + 1)],
-            next_step="fix the declaration or the limit, or let the records go to the quarantine.",
+            next_step=advice.CORRECT_OR_QUARANTINE,
         )
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from adbc_driver_manager import Error as AdbcError
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import PenstockError
 from penstock.ledger.statements import read_statements
 from penstock.records.decoder import Decoder
@@ -126,7 +127,7 @@ class Again:
                 raise PenstockError(
                     f"PostgreSQL refused rows that were decoded again: {quote_server(error, self.recipe.assignment)}.",
                     pipeline=self.recipe.assignment.pipeline,
-                    next_step="check that PostgreSQL runs and has space, then verify again.",
+                    next_step=advice.CHECK_POSTGRES_THEN_VERIFY,
                 ) from None
 
     def _decode(self, batches: Iterator[Batch], chosen: Chosen) -> Iterator[pa.RecordBatch]:

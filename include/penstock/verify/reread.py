@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from penstock import advice
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka.readers import native
 from penstock.kafka.readers.contract import Source
@@ -154,7 +155,7 @@ def _try_reading(spark: SparkSession, source: Source, asked: Sequence[Asked]) ->
         raise recover_error(str(failure)) or ReadError(
             f"topic {source.topic}: Spark could not read the log again: {first_words(str(failure))}",
             ranges=[each.chunk.range for each in asked[:3]],
-            next_step="check that the brokers run, then verify again: retention may have passed what was to be read.",
+            next_step=advice.CHECK_BROKERS_THEN_VERIFY,
         ) from failure
 
 

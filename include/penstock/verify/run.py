@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.holes.examination import count_holes, name_holes
 from penstock.holes.search import find_generation
 from penstock.kafka.admin import read_log
@@ -58,26 +59,18 @@ class Verified:
     def next_steps(self) -> list[str]:
         """What a person can do about the faults; nothing if there are none."""
         stored = [fault for fault in self.faults if fault.told.endswith(ANOTHER_VALUE)]
-        steps = ["find out who changed them."] if len(stored) < len(self.faults) else []
+        steps = [advice.FIND_WHO_CHANGED_ROWS] if len(stored) < len(self.faults) else []
         if stored:
-            steps.append(
-                "compare the rows with their records; a range that is loaded again gets the values that this version "
-                "decodes."
-            )
+            steps.append(advice.COMPARE_ROWS)
         now = [fault for fault in self.faults if fault.range and fault.generation == self.generation]
         if any(fault.kind not in ("rows_outside", "hole") for fault in now):
-            steps.append(
-                f"`penstock backfill {self.pipeline} --offsets PARTITION:FROM-UNTIL --replace` loads a range again, if "
-                "the log still has it."
-            )
+            steps.append(advice.replace_range(self.pipeline))
         if any(fault.generation not in (None, self.generation) for fault in self.faults):
-            steps.append("the log of an earlier generation is gone: restore rows from a backup, or roll the load back.")
+            steps.append(advice.RESTORE_EARLIER_GENERATION)
         if any(fault.kind == "rows_outside" for fault in self.faults):
-            steps.append(
-                "rows outside the ranges of their loads are to be deleted by hand; prove-what-is-there.md has the SQL."
-            )
+            steps.append(advice.DELETE_ROWS_OUTSIDE)
         if any(fault.told == OTHER_TOPIC for fault in self.faults):
-            steps.append(f"`penstock adopt {self.pipeline}` shows what it means to go on with the topic that is there.")
+            steps.append(advice.preview_adoption(self.pipeline))
         return steps
 
     @property

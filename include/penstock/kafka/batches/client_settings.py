@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from penstock import advice
 from penstock.errors import WrongUseError
 from penstock.kafka.readers.java_settings import LOGIN, SECURITY
 
@@ -100,7 +101,7 @@ def _make_context(settings: Mapping[str, str]) -> ssl.SSLContext:
         _load_certificate(context, settings)
     except (OSError, ValueError) as error:  # ssl's own errors are OSErrors; none of them shows what a key holds
         raise WrongUseError(
-            f"the certificates in the Kafka settings cannot be read: {error}.", next_step="mend the ssl.* settings."
+            f"the certificates in the Kafka settings cannot be read: {error}.", next_step=advice.CORRECT_CERTIFICATES
         ) from error
     return context
 
@@ -130,5 +131,5 @@ def _refuse_to_ask() -> str:
 def _refuse(what: str) -> WrongUseError:
     return WrongUseError(
         f"the second reader of holes cannot be handed {what}: its client, kafka-python, knows no such setting.",
-        next_step="give PENSTOCK_KAFKA other settings for `penstock holes`: a user of its own who may read the topic.",
+        next_step=advice.OTHER_SETTINGS_FOR_HOLES,
     )

@@ -6,6 +6,7 @@ import gzip
 
 from kafka.record.default_records import DefaultRecordBatch
 
+from penstock import advice
 from penstock.errors import KafkaError
 
 STREAMED = {DefaultRecordBatch.CODEC_LZ4: "lz4", DefaultRecordBatch.CODEC_ZSTD: "zstd"}
@@ -27,7 +28,7 @@ def decompress(codec: int, payload: memoryview) -> bytes:
         return bytes(pa.input_stream(pa.py_buffer(payload), compression=STREAMED[codec]).read())
     raise KafkaError(
         f"a batch is compressed by codec {codec}, which the second reader does not know.",
-        next_step="its holes cannot be named by this version of Penstock.",
+        next_step=advice.HOLES_OF_UNKNOWN_CODEC,
     )
 
 

@@ -16,6 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.protocol.consumer.offsets import OffsetSpec
 from kafka.structs import TopicPartition
 
+from penstock import advice
 from penstock.errors import KafkaError
 from penstock.kafka.admin import ANSWER_SECONDS
 from penstock.kafka.batches.client_settings import translate_settings
@@ -214,5 +215,5 @@ def _fail(asked: str, reason: Exception | str) -> NoReturn:
 def _unanswered(asked: str, reason: Exception | str) -> KafkaError:
     return KafkaError(
         f"Kafka, asked by the second reader of holes ({asked}), did not answer: {reason}.",
-        next_step="check that the brokers run and can be reached, and that the right to read the topic is there.",
+        next_step=advice.CHECK_BROKERS_AND_RIGHTS,
     )

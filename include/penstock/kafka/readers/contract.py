@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from penstock import advice
 from penstock.errors import LogLostError, ReadError
 from penstock.model.ranges import Range
 from penstock.model.records import Batch
@@ -190,7 +191,7 @@ class CheckedChunk:
         return ReadError(
             f"topic {self.topic}: {what}.",
             ranges=[self.range],
-            next_step="try the stage step again; if it comes back, compare the log's end with the plan.",
+            next_step=advice.RETRY_STAGE_THEN_COMPARE,
         )
 
 
@@ -200,6 +201,5 @@ def lost_error(topic: str, lost: Range, log_start: int) -> LogLostError:
         f"topic {topic}: the log of partition {lost.partition} starts at offset {log_start} now; "
         f"{len(lost)} planned offsets are gone or cannot be told from holes.",
         ranges=[lost],
-        next_step="start a new run: it stops and says what is lost, or records it, as `on_loss` is declared; raise the "
-        "topic's retention if this comes back.",
+        next_step=advice.RUN_AFTER_LOSS,
     )

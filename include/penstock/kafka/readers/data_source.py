@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from penstock import advice
 from penstock.errors import WrongUseError
 from penstock.kafka.readers import native
 from penstock.kafka.readers.contract import Source
@@ -70,7 +71,7 @@ class PenstockSource(DataSource):  # type: ignore[misc]
         if isolation not in ("read_committed", "read_uncommitted") or not self.options.get("topic"):
             raise WrongUseError(
                 "the source needs a topic, and an isolation of read_committed or read_uncommitted.",
-                next_step="give both as options.",
+                next_step=advice.GIVE_TOPIC_AND_ISOLATION,
             )
         size = int(self.options.get("recordsPerChunk", RECORDS_PER_CHUNK))
         chunks = cut_chunks(parse_ranges(self.options.get("ranges")), size)
@@ -84,7 +85,7 @@ def parse_ranges(text: str | None) -> list[Range]:
     except (TypeError, ValueError) as error:
         raise WrongUseError(
             "the option `ranges` is not of the form [[partition, from, until], …].",
-            next_step='give it as JSON, such as [[0, 0, 1000], [1, 0, 1000]]; "until" is the first offset left out.',
+            next_step=advice.GIVE_RANGES,
         ) from error
 
 

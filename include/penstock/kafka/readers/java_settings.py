@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def translate_settings(settings: Mapping[str, str]) -> dict[str, str]:
     if unknown:
         raise WrongUseError(
             f"`reader: spark` cannot hand {', '.join(sorted(unknown))} to the Java client.",
-            next_step="use `reader: native`, or other settings.",
+            next_step=advice.USE_NATIVE_READER,
         )
     translated = {name: settings[name] for name in SAME if name in settings}
     translated |= {theirs: settings[ours] for ours, theirs in RENAMED.items() if ours in settings}
@@ -85,7 +86,7 @@ def _read_pem(settings: Mapping[str, str], stem: str) -> str | None:
         return Path(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUseError(
-            f"{stem}.location is no PEM file that can be read.", next_step="mend the setting."
+            f"{stem}.location is no PEM file that can be read.", next_step=advice.CORRECT_CERTIFICATES
         ) from error
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as Code
 
+from penstock import advice
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka.readers.contract import CheckedChunks, End, OpenGroup, lost_error
 from penstock.model.ranges import Range, split_passes
@@ -139,7 +140,7 @@ def open_consumer(source: Source) -> Consumer:
     except KafkaException as error:
         raise ReadError(
             f"the Kafka settings are refused by the client: {error.args[0].str()}.",
-            next_step="mend the settings (PENSTOCK_KAFKA; in Airflow, the pipeline's Kafka connection).",
+            next_step=advice.CORRECT_KAFKA_SETTINGS,
         ) from error
 
 
@@ -161,7 +162,7 @@ def _find_watermarks(consumer: Consumer, source: Source, range_: Range) -> tuple
             f"topic {source.topic}: Kafka did not say where the log of partition {range_.partition} starts: "
             f"{error.args[0].str()}.",
             ranges=[range_] if len(range_) else [],
-            next_step="check that the brokers run, then try the stage step again.",
+            next_step=advice.CHECK_BROKERS_THEN_STAGE,
         ) from error
     return start, end
 
@@ -281,7 +282,7 @@ class _Reading:
         return ReadError(
             f"topic {self.source.topic}: reading stopped at offset {self.positions[ranges[0].partition]}: {what}.",
             ranges=ranges,
-            next_step="check that the brokers run and that the topic is there, then try the stage step again.",
+            next_step=advice.CHECK_BROKERS_THEN_STAGE,
         )
 
 

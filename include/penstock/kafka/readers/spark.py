@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock import advice
 from penstock.errors import PenstockError, ReadError, StageError
 from penstock.kafka.readers.contract import End, OpenGroup, lost_error
 from penstock.kafka.readers.java_settings import translate_settings
@@ -74,7 +75,7 @@ class SparkReader:
             return StageError(
                 "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
                 ranges=[chunk.range for chunk in chunks],
-                next_step="declare `reader: native`, which quarantines such a record, and run again.",
+                next_step=advice.QUARANTINE_BY_NATIVE_READER,
             )
         return None
 
@@ -188,7 +189,7 @@ def _short(source: Source, range_: Range, what: str) -> ReadError:
     return ReadError(
         f"topic {source.topic}: partition {range_.partition} {what}, before the end of its chunk.",
         ranges=[range_],
-        next_step="try the stage step again; if it comes back, compare the log with the plan.",
+        next_step=advice.RETRY_STAGE_THEN_COMPARE,
     )
 
 

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
+from penstock import advice
 from penstock.errors import PenstockError
 from penstock.ledger.statements import read_statements
 from penstock.waiting import wait_until
@@ -95,14 +96,12 @@ def refuse_held(wanted: Wanted, holders: Sequence[Holder]) -> PenstockError:
     """Make the error that names the sessions which held the tables."""
     name = ".".join(wanted.table._obj)
     held = f" Held by {'; '.join(map(str, holders[:5]))}." if holders else ""
-    ends = ", ".join(f"select pg_terminate_backend({holder.pid})" for holder in holders[:5] if holder.pid)
+    pids = [holder.pid for holder in holders[:5] if holder.pid]
     return PenstockError(
         f"{name} was in use for {TRY_SECONDS} s without a pause; nothing is changed.{held}",
         pipeline=wanted.pipeline,
         load=wanted.load,
-        next_step=f"wait until these sessions end, or end them ({ends}), then try again."
-        if ends
-        else "see pg_stat_activity for long transactions on the table, then try again.",
+        next_step=advice.end_sessions(pids) if pids else advice.FIND_LONG_TRANSACTIONS,
     )
 
 

@@ -12,6 +12,7 @@ from adbc_driver_manager import Error as AdbcError
 from adbc_driver_postgresql import dbapi
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from penstock import advice
 from penstock.errors import FencedError, StageError
 from penstock.ledger.session import OVERRIDE, make_parameters
 from penstock.ledger.statements import read_statements
@@ -110,7 +111,7 @@ def _copy_stream(cursor: Any, schema: pa.Schema, flow: Flow) -> None:  # noqa: A
                 f"PostgreSQL refused a row: {find_words(error)}.",
                 pipeline=assignment.pipeline,
                 load=assignment.load_id,
-                next_step="nothing to do: the next try finds the record, and quarantines it.",
+                next_step=advice.RETRY_STAGE_AFTER_REFUSAL,
             ) from None  # its text quotes values of rows
         raise
 
@@ -161,7 +162,7 @@ def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> 
             f"attempt {assignment.attempt} is not the one that counts any more; what it staged is dropped.",
             pipeline=assignment.pipeline,
             load=assignment.load_id,
-            next_step="nothing to do, if another attempt or load goes on; `penstock status` shows where it stands.",
+            next_step=advice.WAIT_FOR_OTHER_ATTEMPT,
         )
     written = {row[1]: row[2:] for row in found if row[1] is not None}
     if not written:
@@ -180,7 +181,7 @@ def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range | None) ->
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range],
-        next_step="try the stage step again; it begins a new attempt.",
+        next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
     )
 
 
@@ -212,7 +213,7 @@ def _vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range for chunk in chunks],
-        next_step="try the stage step again.",
+        next_step=advice.RETRY_STAGE,
     )
 
 
@@ -228,8 +229,7 @@ def _explain(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) 
 
 def advise_server(sqlstate: str | None) -> str:
     """The next step after an error of the server."""
-    cause = "make room on the disk of PostgreSQL" if sqlstate == "53100" else "check that PostgreSQL runs"
-    return f"{cause}, then try the stage step again."
+    return advice.FREE_DISK_THEN_STAGE if sqlstate == "53100" else advice.CHECK_POSTGRES_THEN_STAGE
 
 
 def quote_server(error: AdbcError, assignment: Assignment) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import PenstockError
 from penstock.ledger.coverage import run, run_on_range
 from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
@@ -63,7 +64,7 @@ def take_out(connection: Connection, load: Load, ranges: Iterable[Range]) -> Non
             f"no partition of {load.declaration.target} holds the load's rows.",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step="somebody has detached or dropped it by hand; look at the partitions of the target.",
+            next_step=advice.LOOK_AT_PARTITIONS,
         )
     if not leaf.own:
         _move_out(connection, load, ranges)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger.connection import connect
 from penstock.ledger.load import run
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 # `target.make_way` knows the sessions of a merge by it.
 APPLICATION = "penstock maintain"
 HOLD_SECONDS, SWAP_SECONDS = 30, 300
-NOTHING_TO_DO = "nothing to do: the next maintenance starts it again."
 SOMEBODY_WAITS = "somebody waits for its leaves, to change them by hand"
 # SQLSTATE classes of errors that a leaf's rows cause: refused values, broken constraints, limits, damaged storage.
 OF_ROWS = ("22", "23", "54", "XX")
@@ -116,7 +116,7 @@ def merge_leaves(uri: str, merge: Merge) -> int:
                     f"{merge} gave way to somebody who changes its leaves, or the connection broke: "
                     f"{str(error).splitlines()[0]}",
                     pipeline=merge.pipeline.name,
-                    next_step=NOTHING_TO_DO,
+                    next_step=advice.NEXT_MAINTENANCE_MERGES,
                 ) from error
             if _is_of_rows(error):
                 _name_leaf(writer, merge)
@@ -223,7 +223,7 @@ def refuse_blind(connection: Connection, pipeline: Pipeline) -> None:
             f"the role {role.name} may not see since when other sessions read, so a merge could show a reader rows "
             "that are newer than its snapshot; no leaf is merged.",
             pipeline=pipeline.name,
-            next_step=f"let a superuser run `{role.grant_of_stats};`, then maintain again.",
+            next_step=advice.grant_stats_then_maintain(role.grant_of_stats),
         )
 
 
@@ -322,7 +322,7 @@ def _await_moment(keeper: Connection, merge: Merge, moment: datetime) -> None:
             f"{merge} is put off: for {SWAP_SECONDS} s somebody read the target, or held a snapshot from before "
             "the copy was done.",
             pipeline=merge.pipeline.name,
-            next_step="see pg_stat_activity for long transactions; the next maintenance starts it again.",
+            next_step=advice.FIND_LONG_TRANSACTIONS_OF_MERGE,
         )
 
 
@@ -348,4 +348,6 @@ def _identify(leaf: Leaf) -> sql.Identifier:
 
 
 def _stopped(merge: Merge, why: str) -> PenstockError:
-    return PenstockError(f"{merge} is put off: {why}.", pipeline=merge.pipeline.name, next_step=NOTHING_TO_DO)
+    return PenstockError(
+        f"{merge} is put off: {why}.", pipeline=merge.pipeline.name, next_step=advice.NEXT_MAINTENANCE_MERGES
+    )

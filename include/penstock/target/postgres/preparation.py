@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock import advice
 from penstock.errors import DeclarationError
 from penstock.ledger.statements import read_statements
 from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
@@ -59,12 +60,11 @@ def _refuse_lost(connection: Connection, pipeline: Pipeline) -> None:
         return
     loads, renamed, back = row
     seems = f" {' and '.join(renamed)} holds rows of them: it seems to be the target, renamed." if renamed else ""
-    back = f"rename it back ({back[0]})" if back else "restore the table from a backup"
     raise DeclarationError(
         f"the target {target} is not there, and {loads} loads are published in it.{seems} Nothing is created in its "
         "place.",
         pipeline=pipeline.name,
-        next_step=f"{back}; or, to start over from the log, declare a new pipeline: another name and another target.",
+        next_step=advice.bring_target_back(back[0] if back else None),
     )
 
 
@@ -79,7 +79,7 @@ def _refuse_other_kind(connection: Connection, pipeline: Pipeline) -> None:
         raise DeclarationError(
             f"the target {target} exists and is no table partitioned by range (_load_id).",
             pipeline=pipeline.name,
-            next_step="declare a target that does not exist yet; Penstock creates it.",
+            next_step=advice.DECLARE_NEW_TARGET,
         )
 
 
@@ -91,8 +91,7 @@ def _refuse_obstacles(connection: Connection, pipeline: Pipeline) -> None:
             f"the target {pipeline.target} has what no load can be published beside: "
             f"{', '.join(told for told, _ in found)}.",
             pipeline=pipeline.name,
-            next_step=f"take it off ({' '.join(remedy for _, remedy in found)}), then run again. `checks` of the "
-            "declaration can say what a CHECK constraint says.",
+            next_step=advice.remove_obstacles([remedy for _, remedy in found]),
         )
 
 
@@ -113,7 +112,7 @@ def compare_columns(pipeline: Pipeline, found: dict[str, tuple[str, bool]]) -> l
         raise DeclarationError(
             f"the target {pipeline.target} does not fit the declaration: {'; '.join(wrong)}.",
             pipeline=pipeline.name,
-            next_step="change the declaration, or the table, or declare another target.",
+            next_step=advice.ALIGN_TARGET,
         )
     return [name for name in wanted if name not in found]
 

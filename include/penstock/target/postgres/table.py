@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
+from penstock import advice
 from penstock.declaration.carried import carried_columns
 from penstock.declaration.columns import parse_type
 from penstock.errors import PenstockError, StageError
@@ -59,7 +60,7 @@ def find_free_name(connection: Connection, schema: str, wanted: str) -> str:
     if row is None:
         raise PenstockError(
             f"the schema {schema} has {len(names)} tables, indexes or types named like {wanted}.",
-            next_step="rename some of them, then try again.",
+            next_step=advice.RENAME_TABLES,
         )
     return str(row[0])
 
@@ -136,7 +137,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
-            next_step="this is a defect of Penstock; keep the attempt's table and report it.",
+            next_step=advice.KEEP_ATTEMPT_AND_REPORT,
         ) from error
     for columns in load.declaration.indexes:
         connection.execute(sql.SQL("create index on {} ({})").format(table, join_names(columns)))
