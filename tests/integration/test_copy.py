@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from penstock.declaration.columns import parse_type
 from penstock.model.records import Batch
-from penstock.records.columns.index_limits import make_index_rooms
-from penstock.records.decoder import Decoder, Field, Layout
+from penstock.records.columns.index_limits import make_index_limits
+from penstock.records.decoder import Decoder, Layout
+from penstock.records.formats.base import Field
 from penstock.records.quarantine import make_quarantine
 from privileges import superuser
 
@@ -96,7 +97,7 @@ def copy(db: str) -> Iterator[Copy]:
             ledger.execute(f"create table public.{table} (c {type_}, _offset bigint)")
             decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",), unit=unit),)), 7)
             decoded = decoder.decode(batch_of(values))
-            poison = make_quarantine(1, next(attempts), decoded.poison)
+            poison = make_quarantine(1, next(attempts), decoded.rejected)
             with closing(adbc.cursor()) as cursor:
                 cursor.adbc_ingest(table, decoded.rows.select(["c", "_offset"]), mode="append", db_schema_name="public")
                 cursor.adbc_ingest("quarantine", poison, mode="append", db_schema_name="penstock")
@@ -120,7 +121,7 @@ def batch_of(values: list[bytes | None]) -> Batch:
 
 def check(copied: tuple[list[Any], Any], type_: str, values: list[bytes | None]) -> None:
     landed, decoded = copied
-    assert len(landed) + len(decoded.poison) == len(values), "rows + quarantined == records"
+    assert len(landed) + len(decoded.rejected) == len(values), "rows + quarantined == records"
     column = decoded.rows["c"].cast(pa.int64()) if type_ in UNITS else decoded.rows["c"]
     kept = dict(zip(decoded.rows["_offset"].to_pylist(), column.to_pylist(), strict=True))
     for offset, value in landed:
@@ -154,7 +155,7 @@ def test_every_edge_is_a_row_or_poison_and_never_fails_the_copy(copy: Copy, type
     ]
     landed, decoded = copy(type_, values)
     assert len(landed) > 1, "some edge fits every type"
-    assert len(landed) + len(decoded.poison) == len(values)
+    assert len(landed) + len(decoded.rejected) == len(values)
 
 
 @pytest.mark.parametrize("type_", TYPES)
@@ -171,7 +172,7 @@ def test_generated_json_is_a_row_or_poison_and_reads_back_equal(copy: Copy, type
 def test_epoch_numbers_are_rows_or_poison(copy: Copy, type_: str) -> None:
     values: list[bytes | None] = [wrap(text) for text in EDGES if text[0] in "-0123456789"]
     landed, decoded = copy(type_, values, UNITS[type_])
-    assert len(landed) + len(decoded.poison) == len(values)
+    assert len(landed) + len(decoded.rejected) == len(values)
 
 
 WIDEST = {
@@ -186,14 +187,14 @@ WIDEST = {
 @pytest.mark.parametrize("others", [[], sorted(WIDEST), ["boolean"] * 29, ["numeric(76,38)"] * 29])
 def test_an_index_takes_whatever_the_rule_says_that_it_takes(db: str, others: list[str]) -> None:
     types = {"a": "text", **{f"o{place}": type_ for place, type_ in enumerate(others)}, "b": "bytea", "c": "char(9)"}
-    [room] = make_index_rooms([list(types)], {name: parse_type(type_) for name, type_ in types.items()})
-    text = secrets.token_hex(1000)[: room.room // 2]  # random: compression would make it shorter
+    [limit] = make_index_limits([list(types)], {name: parse_type(type_) for name, type_ in types.items()})
+    text = secrets.token_hex(1000)[: limit.limit // 2]  # random: compression would make it shorter
     fixed = "".join(f", {WIDEST[type_]}" for type_ in others)
     with psycopg.connect(db) as connection:
         connection.execute(f"create table t ({', '.join(f'{name} {type_}' for name, type_ in types.items())})".encode())
         connection.execute(f"create index on t ({', '.join(types)})".encode())
         insert = f"insert into t values (%s{fixed}, %s, '')".encode()
-        connection.execute(insert, [text, secrets.token_bytes(room.room - len(text) - 9)])
+        connection.execute(insert, [text, secrets.token_bytes(limit.limit - len(text) - 9)])
         connection.commit()
         with pytest.raises(psycopg.errors.ProgramLimitExceeded):
             connection.execute(insert, [text, secrets.token_bytes(3000)])

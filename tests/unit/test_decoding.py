@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from penstock.declaration.columns import parse_type
 from penstock.declaration.json_path import MOST_STEPS
 from penstock.model.records import Batch
-from penstock.records.columns.conversions import make_conversion
-from penstock.records.decoder import MAX_VALUE, Decoder, Field, Layout
-from penstock.records.rejection import Unfit
+from penstock.records.decoder import MAX_VALUE, Decoder, Layout
+from penstock.records.formats.base import Field
+from penstock.records.formats.json import make_json_column
+from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,8 @@ def decode_one(type_: str, value: bytes | None, *, required: bool = False, unit:
     """The value of the one column, or the reason why there is none."""
     layout = Layout((Field("c", parse_type(type_), ("c",), required, unit),))
     decoded = Decoder(layout, 7).decode(batch_of([value]))
-    assert len(decoded.rows) + len(decoded.poison) == 1
-    return decoded.poison[0].reason if decoded.poison else decoded.rows.column(0)[0].as_py()
+    assert len(decoded.rows) + len(decoded.rejected) == 1
+    return decoded.rejected[0].reason if decoded.rejected else decoded.rows.column(0)[0].as_py()
 
 
 def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() -> None:
@@ -49,7 +50,7 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
     decoder = Decoder(Layout((Field("c", parse_type("bigint"), path),)), 7)
     decoded = decoder.decode(batch_of([b'{"a":' * MOST_STEPS + b"1" + b"}" * MOST_STEPS, b'{"a": 1}']))
     assert decoded.rows.column(0).to_pylist() == [1]
-    assert [poison.reason for poison in decoded.poison] == ["wrong_type"]
+    assert [poison.reason for poison in decoded.rejected] == ["wrong_type"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_poison_is_kept_whole_and_its_detail_shows_nothing_of_the_value() -> Non
     layout = Layout((Field("card", parse_type("varchar(4)"), ("card",)),), key="text")
     value = b'{"card": "4111111111111111"}'
     decoded = Decoder(layout, 7).decode(batch_of([value], [b"k"], timestamp=5))
-    (poison,) = decoded.poison
+    (poison,) = decoded.rejected
     assert (poison.partition, poison.offset, poison.key, poison.value) == (3, 100, b"k", value)
     assert poison.headers == [("trace", b"\xff")]
     assert poison.timestamp == 5
@@ -209,7 +210,7 @@ def test_paths_may_nest_overlap_and_name_the_same_place_twice() -> None:
         {"inner": b'\x01{"weird key": 5}', "leaf": 5, "again": Decimal("5.0")},
         {"inner": None, "leaf": None, "again": None},
     ]
-    assert [poison.reason for poison in decoded.poison] == ["wrong_type"]
+    assert [poison.reason for poison in decoded.rejected] == ["wrong_type"]
 
 
 @pytest.mark.parametrize(
@@ -218,14 +219,14 @@ def test_paths_may_nest_overlap_and_name_the_same_place_twice() -> None:
 def test_a_key_kept_as_text_must_be_text(key: bytes | None, expected: str | None) -> None:
     decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),), key="text"), 7)
     decoded = decoder.decode(batch_of([b"{}"], [key]))
-    found = decoded.poison[0].reason if decoded.poison else decoded.rows.column("_key")[0].as_py()
+    found = decoded.rejected[0].reason if decoded.rejected else decoded.rows.column("_key")[0].as_py()
     assert found == expected
 
 
 def test_a_record_timestamp_beyond_postgresql_is_poison_and_none_is_null() -> None:
     decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),)), 7)
     for timestamp in (2**63 - 1, -(2**62), 9_300_000_000_000_000):
-        assert decoder.decode(batch_of([b"{}"], timestamp=timestamp)).poison[0].reason == "bad_timestamp"
+        assert decoder.decode(batch_of([b"{}"], timestamp=timestamp)).rejected[0].reason == "bad_timestamp"
     assert decoder.decode(batch_of([b"{}"], timestamp=-1)).rows.column("_timestamp")[0].as_py() is None
 
 
@@ -233,11 +234,11 @@ def test_text_and_bytes_take_the_whole_value() -> None:
     text = Decoder(Layout((Field("body", parse_type("text"), ()),), value="text"), 7)
     decoded = text.decode(batch_of(["grün".encode(), b"\xff", b"a\0", None]))
     assert decoded.rows.column(0).to_pylist() == ["grün"]
-    assert [poison.reason for poison in decoded.poison] == ["bad_utf8", "nul_byte", "null_value"]
+    assert [poison.reason for poison in decoded.rejected] == ["bad_utf8", "nul_byte", "null_value"]
     raw = Decoder(Layout((Field("body", parse_type("bytea"), ()),), value="bytes"), 7)
     decoded = raw.decode(batch_of([b"\xff\0", b"", None]))
     assert decoded.rows.column(0).to_pylist() == [b"\xff\0", b""]
-    assert [poison.reason for poison in decoded.poison] == ["null_value"]
+    assert [poison.reason for poison in decoded.rejected] == ["null_value"]
 
 
 JSON_TEXT = st.recursive(
@@ -271,7 +272,7 @@ def test_the_fate_of_a_value_does_not_depend_on_its_neighbours(type_: str, value
     together = decoder.decode(batch_of(records)).rows
     alone = [decoder.decode(batch_of([record])).rows for record in records]
     assert together.column("c").to_pylist() == [value for rows in alone for value in rows.column("c").to_pylist()]
-    assert len(together) + len(decoder.decode(batch_of(records)).poison) == len(records)
+    assert len(together) + len(decoder.decode(batch_of(records)).rejected) == len(records)
 
 
 @settings(max_examples=500, deadline=None)
@@ -296,11 +297,12 @@ def test_a_decimal_is_exact_or_out_of_range_whatever_its_digits(number: str, pre
 @settings(max_examples=50, deadline=None)
 @given(value=JSON_TEXT)
 def test_the_fast_way_accepts_nothing_that_the_exact_way_refuses(type_: str, value: Any) -> None:
-    conversion = make_conversion(parse_type(type_))
+    column = make_json_column(Field("c", parse_type(type_), ("c",)))
+    conversion = column.conversion
     try:
-        read = msgspec.json.Decoder(conversion.field).decode(json.dumps(value).encode())
+        read = msgspec.json.Decoder(column.read_as).decode(json.dumps(value).encode())
         fast = conversion.convert([read])
-    except (Unfit, ValueError, msgspec.DecodeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (Rejection, ValueError, msgspec.DecodeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return
     assert pa.array([conversion.parse(read)], conversion.arrow).to_pylist() == fast.to_pylist()
 
@@ -309,7 +311,7 @@ def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() ->
     fields = (Field("a", parse_type("double precision"), ("x", "a")), Field("b", parse_type("real"), ("b",)))
     values = [b'{"x": {"a": 0}, "b": 1e-500}', b'{"x": {"a": 1e-400}, "b": 0}', b'{"x": null, "b": 0.0, "c": 1e-400}']
     decoded = Decoder(Layout(fields), 7).decode(batch_of(values))
-    assert [(record.offset, record.reason) for record in decoded.poison] == [
+    assert [(record.offset, record.reason) for record in decoded.rejected] == [
         (100, "out_of_range"),
         (101, "out_of_range"),
     ]
@@ -327,5 +329,5 @@ def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() ->
 )
 def test_bytes_beside_a_number_that_vanishes_stop_nothing(path: tuple[str, ...], value: bytes, expected: Any) -> None:
     decoded = Decoder(Layout((Field("c", parse_type("double precision"), path),)), 7).decode(batch_of([value]))
-    found = decoded.poison[0].reason if decoded.poison else decoded.rows["c"][0].as_py()
+    found = decoded.rejected[0].reason if decoded.rejected else decoded.rows["c"][0].as_py()
     assert found == expected

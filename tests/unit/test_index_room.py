@@ -10,7 +10,8 @@ import pytest
 
 from penstock.declaration.columns import parse_type
 from penstock.model.records import Batch
-from penstock.records.decoder import Decoder, Field, Layout
+from penstock.records.decoder import Decoder, Layout
+from penstock.records.formats.base import Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ def decode(types: dict[str, str], indexes: Sequence[tuple[str, ...]], values: Se
         headers=lambda _: [],
     )
     decoded = Decoder(Layout(fields, key="text", indexes=tuple(indexes)), 1).decode(batch)
-    reasons = {poison.offset: f"{poison.reason}: {poison.detail}" for poison in decoded.poison}
+    reasons = {poison.offset: f"{poison.reason}: {poison.detail}" for poison in decoded.rejected}
     return [reasons.get(offset, "row") for offset in range(len(values))]
 
 

@@ -6,12 +6,9 @@ They name the load that brought the row, and the record that the row was made fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.declaration.columns import ColumnType, parse_type
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from penstock.declaration.formats import WHOLE_VALUE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +29,6 @@ ALWAYS_CARRIED = (
     CarriedColumn("_timestamp", parse_type("timestamptz"), required=False),
 )
 KEY_NAME = "_key"
-# `value: text` and `value: bytes` fill one column with the whole value; `key: text` and `key: bytes` add the key.
-WHOLE_TYPES: Mapping[str, ColumnType] = {"text": parse_type("text"), "bytes": parse_type("bytea")}
 # No declared column may have one of these names.
 CARRIED_NAMES = (*(column.name for column in ALWAYS_CARRIED), KEY_NAME)
 # Penstock knows these three of every row without reading it, from the load and from the record's place in the log.
@@ -42,6 +37,6 @@ ADDRESS_NAMES = ("_load_id", "_partition", "_offset")
 
 def carried_columns(key: object) -> tuple[CarriedColumn, ...]:
     """List the columns that a pipeline's rows carry; `key` is the pipeline's `key:`, which may be absent or invalid."""
-    if not isinstance(key, str) or key not in WHOLE_TYPES:
+    if not isinstance(key, str) or key not in WHOLE_VALUE_TYPES:
         return ALWAYS_CARRIED
-    return (*ALWAYS_CARRIED, CarriedColumn(KEY_NAME, WHOLE_TYPES[key], required=False))
+    return (*ALWAYS_CARRIED, CarriedColumn(KEY_NAME, WHOLE_VALUE_TYPES[key], required=False))

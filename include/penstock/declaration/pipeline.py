@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,7 @@ from pydantic import (
 
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.files import list_files, read_each_file, read_file, read_one_of, tell_mistake
+from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Target, TargetField
 from penstock.declaration.relations import column_names, find_mistakes, unfold
@@ -141,8 +142,8 @@ class Pipeline(BaseModel):
     max_records_per_partition: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)] = Field(
         default=5_000_000, description="a load's cap on each partition; what is left waits for the next load"
     )
-    value: Literal["json", "text", "bytes"] = Field(description="what the records' values are: json, text or bytes")
-    key: Literal["text", "bytes"] | None = Field(
+    value: ValueFormat = Field(description=f"the format of the records' values: {', '.join(get_args(ValueFormat))}")
+    key: KeyFormat | None = Field(
         default=None, description="keep the records' keys in a column _key: as text or as bytes"
     )
     reader: Literal["native", "spark"] = Field(

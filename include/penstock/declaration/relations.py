@@ -9,9 +9,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.declaration.arguments import find_wrong_arguments
-from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, WHOLE_TYPES, carried_columns
+from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, carried_columns
 from penstock.declaration.columns import ColumnType, parse_type
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
+from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.json_path import format_path
 from penstock.declaration.mistakes import Mistake
 from penstock.declaration.wording import clip, meant
@@ -70,10 +71,10 @@ def _twice(written: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _whole_value(written: Mapping[str, Any]) -> Iterator[Mistake]:
-    value = written.get("value")
-    if value not in ("text", "bytes"):
+    value: Any = written.get("value")
+    if value not in list(WHOLE_VALUE_TYPES):
         return
-    wanted = WHOLE_TYPES[value].family
+    wanted = WHOLE_VALUE_TYPES[value].family
     columns = _columns(written)
     if len(columns) > 1:
         yield Mistake(
@@ -204,7 +205,7 @@ def unfold(given: Mapping[str, Any]) -> tuple[Written, list[Mistake]]:
         columns = [_with_name(name, column) for name, column in columns.items()]
     if not isinstance(columns, (list, tuple)):
         return dict(given), mistakes
-    whole = given.get("value") in ("text", "bytes")
+    whole = given.get("value") in list(WHOLE_VALUE_TYPES)
     return {**given, "columns": [_with_path(column, whole=whole) for column in columns]}, mistakes
 
 

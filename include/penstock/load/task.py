@@ -44,7 +44,7 @@ def _read_and_write(
 
     def decode(read: Iterator[Part]) -> Iterator[tuple[int, Decoded]]:
         for task, batch in checked.check(read):
-            seen[task].see(batch)
+            seen[task].add_batch(batch)
             yield task, decoder.decode(batch)
 
     with group.open() as read, _collecting_seldom():

@@ -1,8 +1,9 @@
-"""Fingerprints: a count and a sum of hashes, the same in whatever order and in whatever pieces they are taken.
+"""The fingerprint of the log: a count of records and a sum of their hashes.
 
-That of the log is over the offset, key and value of every record of a chunk, made while the chunk is staged. Whoever
-reads the chunk again, by whatever client, has to come to the same. It finds accidents, of any kind and size; it is no
-seal against somebody who may write to the ledger.
+The sum does not depend on the order of the records, nor on how they are split into batches. It covers the offset, key
+and value of every record of a chunk and is taken while the chunk is staged. Reading the chunk again, by any client,
+must give the same fingerprint. It finds accidents of any kind and size. It does not protect against a person who may
+write to the ledger.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ if TYPE_CHECKING:
 
     Hashes = npt.NDArray[np.uint64]
 
-# What stands for null, which is not the empty text. Odd, as every factor here: then no difference is multiplied away.
+# The hash of null, which differs from that of the empty text. Every factor is odd, so that multiplying loses no
+# difference.
 NULL = 0x9E3779B97F4A7C15
 KEY = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @dataclass(slots=True)
 class LogFingerprint:
-    """The fingerprint of the records that went by."""
+    """The fingerprint of the records added so far."""
 
     records: int = 0
     hash: int = 0
 
     def watch(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Hand batches on, and take their fingerprint."""
+        """Pass batches on, and add them to the fingerprint."""
         for batch in batches:
-            self.see(batch)
+            self.add_batch(batch)
             yield batch
 
-    def see(self, batch: Batch) -> None:
+    def add_batch(self, batch: Batch) -> None:
         """Add the records of a batch."""
         self.add(len(batch.offsets), sum_hashes(hash_records(batch.offsets, batch.keys, batch.values)))
 
@@ -51,19 +53,19 @@ class LogFingerprint:
 
 
 def hash_records(offsets: Numbers, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Hashes:
-    """Hash records one by one. The offset is a factor: two records that change places change the sum."""
+    """Hash records one by one. The offset is a factor, so that two records that change places change the sum."""
     places = offsets.astype(np.uint64) * np.uint64(2) + np.uint64(1)
     hashed: Hashes = places * (_hash_all(values) + KEY * _hash_all(keys))
     return hashed
 
 
 def sum_hashes(hashes: Hashes) -> int:
-    """Add hashes up, as the bigint that PostgreSQL holds."""
+    """Add hashes, as a bigint of PostgreSQL."""
     return _wrap(int(hashes.sum(dtype=np.uint64)))
 
 
 def add_hashes(one: int, other: int) -> int:
-    """Add two sums up; what runs over is dropped."""
+    """Add two sums, modulo 2**64."""
     return _wrap(one + other)
 
 

@@ -1,4 +1,4 @@
-"""The quarantine: records that could not become rows, as Arrow batches for COPY."""
+"""The quarantine's rows: rejected records as Arrow batches for COPY."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.records.columns import timestamps
-from penstock.records.rejection import Unfit
+from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.model.records import Headers
-    from penstock.records.decoder import Poison
+    from penstock.records.rejection import RejectedRecord
 
 SCHEMA = pa.schema(
     [
@@ -28,13 +28,13 @@ SCHEMA = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("headers", pa.binary()),
-        ("record_timestamp", timestamps.KINDS["timestamptz"].arrow),
+        ("record_timestamp", timestamps.ISO_FORMS["timestamptz"].arrow),
     ]
 )
 
 
-def make_quarantine(load_id: int, attempt: int, records: Sequence[Poison]) -> pa.RecordBatch:
-    """Make the rows of penstock.quarantine."""
+def make_quarantine(load_id: int, attempt: int, records: Sequence[RejectedRecord]) -> pa.RecordBatch:
+    """Make the rows of the table penstock.quarantine."""
     columns = [
         pa.repeat(pa.scalar(load_id, pa.int64()), len(records)),
         pa.repeat(pa.scalar(attempt, pa.int32()), len(records)),
@@ -45,22 +45,22 @@ def make_quarantine(load_id: int, attempt: int, records: Sequence[Poison]) -> pa
         [record.key for record in records],
         [record.value for record in records],
         [write_headers(record.headers) for record in records],
-        [_moment_of(record) for record in records],
+        [_read_timestamp(record) for record in records],
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )
 
 
-def weigh(record: Poison) -> int:
-    """About how many bytes a record takes."""
+def estimate_bytes(record: RejectedRecord) -> int:
+    """Estimate how many bytes a rejected record takes."""
     return (
         500 + len(record.value or b"") + len(record.key or b"") + sum(len(value or b"") for _, value in record.headers)
     )
 
 
 def write_headers(headers: Headers) -> bytes:
-    """Headers as jsonb: a value is text where it can be, else base64; names may come more than once."""
+    """Write headers as jsonb: a value as text if it is UTF-8, otherwise in base64. A name may occur more than once."""
     # The first byte is the version of jsonb's wire format.
     return b"\x01" + json.dumps([_write_header(name, value) for name, value in headers]).encode()
 
@@ -77,12 +77,12 @@ def _write_header(name: str, value: bytes | None) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    """Text as PostgreSQL holds it: a quarantine that refuses a record would lose it."""
+    """Replace the characters that PostgreSQL refuses, because a record that the quarantine refused would be lost."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-def _moment_of(record: Poison) -> int | None:
+def _read_timestamp(record: RejectedRecord) -> int | None:
     try:
         return timestamps.parse_millis(record.timestamp)
-    except Unfit:
+    except Rejection:
         return None

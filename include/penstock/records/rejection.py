@@ -1,13 +1,14 @@
-"""Why a record cannot become a row."""
+"""Why a record cannot become a row, and the record itself."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Literal, Never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
+if TYPE_CHECKING:
+    from penstock.model.records import Batch, Headers
 
+# Every reason has a line in docs/reference/poison.md.
 Reason = Literal[
     "bad_json",
     "bad_timestamp",
@@ -23,8 +24,8 @@ Reason = Literal[
 ]
 
 
-class Unfit(Exception):  # noqa: N818 - it is no error of Penstock: the record goes to the quarantine
-    """A value that its column cannot hold. The detail tells what was wrong, and nothing of the value."""
+class Rejection(Exception):  # noqa: N818 - not an error of Penstock: the record goes to the quarantine
+    """A value that its column cannot hold. The detail describes the mistake and quotes nothing of the value."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self.reason: Reason = reason
@@ -32,38 +33,29 @@ class Unfit(Exception):  # noqa: N818 - it is no error of Penstock: the record g
         super().__init__(f"{reason}: {detail}")
 
 
-def describe_mistake(error: Exception, value: bytes = b"") -> Unfit:
-    """Why msgspec could not read a value: a stable word, and its own sentence, which shows nothing of the value."""
-    text = str(error)
-    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError) and _is_json(value):
-        # After half a surrogate pair msgspec expects the other half, and says in various words that it is missing.
-        return Unfit("bad_utf8", "half a surrogate pair")
-    if isinstance(error, UnicodeDecodeError):
-        return Unfit("bad_utf8", "bytes that are no UTF-8")
-    if isinstance(error, RecursionError):
-        return Unfit("bad_json", "nested too deeply")
-    for pattern, reason in _MISTAKES:
-        if re.search(pattern, text):
-            return Unfit(reason, text)
-    return Unfit("wrong_type" if isinstance(error, msgspec.ValidationError) else "bad_json", text)
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record that could not become a row: the whole record, and the reason."""
+
+    partition: int
+    offset: int
+    reason: Reason
+    detail: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int
 
 
-def _is_json(value: bytes) -> bool:
-    """Whether a value with an escaped character is JSON by its grammar."""
-    try:
-        # Python would refuse to read an integer of more than 4,300 digits, and would read NaN.
-        json.loads(value, parse_int=len, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return False
-    return b"\\u" in value
-
-
-def _refuse_constant(_: str) -> Never:
-    raise ValueError
-
-
-_MISTAKES: tuple[tuple[str, Reason], ...] = (
-    (r"missing required field|got `null` - at `\$", "missing_required"),
-    (r"Expected `int` [<>]=|(Number|Integer value) out of range", "out_of_range"),
-    (r"surrogate", "bad_utf8"),
-)
+def reject_record(batch: Batch, index: int, rejection: Rejection) -> RejectedRecord:
+    """Make the rejected record of one record of a batch."""
+    return RejectedRecord(
+        partition=batch.partition,
+        offset=int(batch.offsets[index]),
+        reason=rejection.reason,
+        detail=rejection.detail,
+        key=batch.keys[index],
+        value=batch.values[index],
+        headers=batch.headers(index),
+        timestamp=int(batch.timestamps[index]),
+    )

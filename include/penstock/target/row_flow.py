@@ -12,9 +12,8 @@ import numpy as np
 from penstock import advice
 from penstock.errors import PoisonError, StageError
 from penstock.model.ranges import Range
-from penstock.records.decoder import quarantine_record
-from penstock.records.quarantine import weigh
-from penstock.records.rejection import Unfit
+from penstock.records.quarantine import estimate_bytes
+from penstock.records.rejection import Rejection, reject_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from adbc_driver_manager import Error as AdbcError
 
     from penstock.kafka.readers.contract import CheckedChunk
-    from penstock.records.decoder import Decoded, Poison
+    from penstock.records.decoder import Decoded
+    from penstock.records.rejection import RejectedRecord
     from penstock.target.assignment import Assignment
 
 # A COPY cannot be interrupted to write to another table: it ends when so much of the quarantine waits.
@@ -49,7 +49,7 @@ class Written:
 
 
 class Flow:
-    """The decoded batches of a group; the poison among them waits for its turn."""
+    """The decoded batches of a group. The rejected records among them wait until a COPY has ended."""
 
     def __init__(self, assignment: Assignment, decoded: Iterator[tuple[int, Decoded]]) -> None:
         self.assignment = assignment
@@ -59,7 +59,7 @@ class Flow:
         self.rows: Counter[int] = Counter()
         self.quarantined: Counter[int] = Counter()
         self.refused = self.taken = 0  # by PostgreSQL, where rows are copied piece by piece
-        self._waiting: list[Poison] = []
+        self._waiting: list[RejectedRecord] = []
         self._waiting_bytes = 0
 
     def stream(self) -> Iterator[pa.RecordBatch]:
@@ -74,7 +74,7 @@ class Flow:
     def parts(self) -> Iterator[tuple[int, Decoded]]:
         """Hand over what has rows, with the task that accounts for it, until the quarantine is heavy."""
         for task, part in self.decoded:
-            self._keep(task, part.poison)
+            self._keep(task, part.rejected)
             self.rows[task] += len(part.rows)
             if len(part.rows):
                 yield task, part
@@ -88,7 +88,7 @@ class Flow:
         index = int(np.searchsorted(part.batch.offsets, offset))
         self.rows[task] -= 1
         self.refused += 1
-        self._keep(task, [quarantine_record(part.batch, index, Unfit("refused_by_database", words))])
+        self._keep(task, [reject_record(part.batch, index, Rejection("refused_by_database", words))])
         if self.refused > max(MOST_REFUSED, self.taken):
             raise StageError(
                 f"PostgreSQL refused {self.refused} rows of a task, and took {self.taken}: {words}.",
@@ -102,24 +102,24 @@ class Flow:
         rows, quarantined = self.rows[task], self.quarantined[task]
         return Written(task, rows, quarantined, checked.holes, won=True, first_hole=checked.first_hole)
 
-    def take_quarantine(self) -> list[Poison]:
-        """The poison that waits; it waits no longer."""
+    def take_quarantine(self) -> list[RejectedRecord]:
+        """Take the rejected records that wait for the quarantine."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return waiting
 
-    def _keep(self, task: int, poison: list[Poison]) -> None:
-        if not poison:
+    def _keep(self, task: int, rejected: list[RejectedRecord]) -> None:
+        if not rejected:
             return
         if self.assignment.stop_at_poison:
-            raise self._refuse_poison(poison[0], "the pipeline says `poison: stop`")
-        self.quarantined[task] += len(poison)
+            raise self._refuse_poison(rejected[0], "the pipeline says `poison: stop`")
+        self.quarantined[task] += len(rejected)
         limit = self.assignment.max_quarantined
         if limit is not None and self.quarantined.total() > limit:
-            raise self._refuse_poison(poison[-1], f"more than `max_quarantined: {limit}` records")
-        self._waiting += poison
-        self._waiting_bytes += sum(map(weigh, poison))
+            raise self._refuse_poison(rejected[-1], f"more than `max_quarantined: {limit}` records")
+        self._waiting += rejected
+        self._waiting_bytes += sum(map(estimate_bytes, rejected))
 
-    def _refuse_poison(self, record: Poison, why: str) -> PoisonError:
+    def _refuse_poison(self, record: RejectedRecord, why: str) -> PoisonError:
         return PoisonError(
             f"{why}, and the record at offset {record.offset} cannot become a row: {record.reason}: {record.detail}.",
             pipeline=self.assignment.pipeline,

@@ -61,7 +61,7 @@ def _compare(db: str, load: Load, again: Again, chunk: Chunk, *, compacted: bool
         differing = again.compare(batches, chosen, range_, compacted=compacted)
     found = [Difference(offset, kind) for offset, kind, _ in differing]
     quarantined = {row["offset"] for row in rows} - refused
-    quarantine = _compare_quarantine(quarantined, again.poison - refused, compacted=compacted)
+    quarantine = _compare_quarantine(quarantined, again.rejected - refused, compacted=compacted)
     return found + quarantine, (differing[0][2] if differing else 0) + len(quarantine)
 
 

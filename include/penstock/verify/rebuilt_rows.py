@@ -88,7 +88,7 @@ class Again:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.decoder = Decoder(recipe.assignment.layout, recipe.assignment.load_id)
-        self.poison: set[int] = set()
+        self.rejected: set[int] = set()
         self._error: BaseException | None = None
         self._connection = open_connection(recipe.assignment)
         with closing(self._connection.cursor()) as cursor:
@@ -115,7 +115,7 @@ class Again:
         return self._query(self.recipe.compare, (self.recipe.assignment.load_id, *where, compacted))
 
     def _copy(self, batches: Iterator[Batch], chosen: Chosen) -> None:
-        self.poison.clear()
+        self.rejected.clear()
         rows = pa.RecordBatchReader.from_batches(self.decoder.schema, self._decode(batches, chosen))
         with closing(self._connection.cursor()) as cursor:
             cursor.execute("begin")  # the rows last until its end
@@ -134,7 +134,7 @@ class Again:
         """An error is kept, for Arrow loses it."""
         try:
             for decoded in map(self.decoder.decode, batches):
-                self.poison.update(record.offset for record in decoded.poison)
+                self.rejected.update(record.offset for record in decoded.rejected)
                 rows = chosen.pick(decoded.rows)
                 if len(rows):
                     yield rows

@@ -1,4 +1,7 @@
-"""JSON that PostgreSQL's json and jsonb take: the grammar has been checked, what is beyond it is checked here."""
+"""JSON documents for PostgreSQL's json and jsonb.
+
+The grammar was checked when the value was read. This module checks the limits that PostgreSQL sets beyond the grammar.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.records.rejection import Unfit
+from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,14 +17,14 @@ if TYPE_CHECKING:
 # A backslash may begin \u0000 or half a surrogate pair, an exponent or a long number may leave numeric's range.
 SUSPICIOUS = re.compile(rb"[\x00-\x1f]|\\u|[0-9][eE]|[0-9]{1000}")
 MAX_DEPTH = 400
-# What numeric holds: digits before and after the point.
+# The digits that numeric holds before and after the point.
 MAX_WHOLE, MAX_FRACTION = 131_072, 16_383
 _NUMBER = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_together(texts: Sequence[bytes | None]) -> None:
-    """Pass a list of texts in one look, if none of them needs a second one."""
+    """Check a list of texts with one search; check one by one only if the search finds something suspicious."""
     joined = b",".join(filter(None, texts))
     joined.decode()
     if SUSPICIOUS.search(joined) or any(map(_may_be_deep, filter(None, texts))):
@@ -34,7 +37,7 @@ def _may_be_deep(text: bytes) -> bool:
 
 
 def check_one(text: bytes) -> None:
-    """Check one text whole."""
+    """Check one text; reject it if json or jsonb cannot hold it."""
     try:
         content = text.decode()
         if not SUSPICIOUS.search(text) and not _may_be_deep(text):
@@ -43,11 +46,11 @@ def check_one(text: bytes) -> None:
             content, parse_int=_check_number, parse_float=_check_number, parse_constant=_refuse_constant
         )
     except UnicodeDecodeError:
-        raise Unfit("bad_utf8", "bytes that are no UTF-8") from None
+        raise Rejection("bad_utf8", "bytes that are not UTF-8") from None
     except RecursionError:
-        raise Unfit("bad_json", "nested too deeply") from None
+        raise Rejection("bad_json", "nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise Unfit("bad_json", error.msg) from None
+        raise Rejection("bad_json", error.msg) from None
     _check_parts(parsed)
 
 
@@ -65,26 +68,26 @@ def _check_parts(parsed: Any) -> None:  # noqa: ANN401 - any JSON
         ]
         if not level:
             return
-    raise Unfit("bad_json", "nested too deeply")
+    raise Rejection("bad_json", "nested too deeply")
 
 
 def _check_text(text: str) -> None:
     if "\0" in text:
-        raise Unfit("nul_byte", "a NUL character, which PostgreSQL's text cannot hold")
+        raise Rejection("nul_byte", "a NUL character, which PostgreSQL's text cannot hold")
     if _SURROGATE.search(text):
-        raise Unfit("bad_utf8", "half a surrogate pair")
+        raise Rejection("bad_utf8", "half a surrogate pair")
 
 
 def _check_number(text: str) -> int:
     found = _NUMBER.fullmatch(text)
     exponent = found[3] or "0" if found else "0"
     if found is None or len(exponent) > 7:
-        raise Unfit("out_of_range", "a number beyond the range of numeric")
+        raise Rejection("out_of_range", "a number beyond the range of numeric")
     whole, fraction = len(found[1]) + int(exponent), len(found[2] or "") - int(exponent)
     if whole > MAX_WHOLE or fraction > MAX_FRACTION:
-        raise Unfit("out_of_range", "a number beyond the range of numeric")
+        raise Rejection("out_of_range", "a number beyond the range of numeric")
     return 0
 
 
 def _refuse_constant(_: str) -> NoReturn:
-    raise Unfit("bad_json", "NaN and Infinity are no JSON")
+    raise Rejection("bad_json", "NaN and Infinity are not JSON")

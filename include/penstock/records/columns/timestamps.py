@@ -1,6 +1,6 @@
 """Dates and times: ISO 8601 texts and epoch numbers, as microseconds since 1970.
 
-A fraction beyond the microsecond is cut off: rounding could move a record into the next hour.
+A fraction beyond the microsecond is truncated, because rounding could move a record into the next hour.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.records.columns.decimals import read_number
-from penstock.records.rejection import Unfit
+from penstock.records.columns.numbers import parse_number
+from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msgspec import Raw
-
+    from penstock.declaration.columns import Family
     from penstock.model.records import Numbers
 
 # 4714-11-24 BC is PostgreSQL's first day; Arrow's microseconds end before PostgreSQL's do.
@@ -36,15 +35,15 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One of date, time, timestamp, timestamptz."""
+class IsoForm:
+    """The texts that one of date, time, timestamp, timestamptz takes."""
 
     arrow: pa.DataType
-    form: re.Pattern[str]
-    told: str
+    pattern: re.Pattern[str]
+    description: str
 
     def convert(self, values: Sequence[str | None]) -> pa.Array:
-        """Convert texts by Arrow, which reads the same forms; it refuses fractions beyond the microsecond."""
+        """Convert texts by Arrow, which reads the same forms but refuses fractions beyond the microsecond."""
         texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
         if pa.types.is_time(self.arrow):
             moments = pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("us"))
@@ -55,47 +54,47 @@ class Kind:
 
     def parse(self, text: str) -> int:
         """Parse one text: days for a date, else microseconds."""
-        found = self.form.fullmatch(text)
+        found = self.pattern.fullmatch(text)
         if found is None or not text.isascii():
-            raise Unfit("bad_timestamp", f"not {self.told}")
+            raise Rejection("bad_timestamp", f"not {self.description}")
         parts = found.groupdict()
         days = _count_days(parts["day"]) if "day" in parts else 0
         if pa.types.is_date(self.arrow):
             return days
-        return days * DAY + _clock_of(parts) - _zone_of(parts)
+        return days * DAY + _read_clock(parts) - _read_zone(parts)
 
 
 def _refuse_year_zero(least_year: str | None) -> None:
     if least_year == "0000":
-        raise Unfit("bad_timestamp", "the year 0")
+        raise Rejection("bad_timestamp", "the year 0")
 
 
 def _count_days(text: str) -> int:
     try:
         return date.fromisoformat(text).toordinal() - _EPOCH
     except ValueError:
-        raise Unfit("bad_timestamp", "no day of the calendar") from None
+        raise Rejection("bad_timestamp", "not a day of the calendar") from None
 
 
-def _clock_of(parts: dict[str, Any]) -> int:
+def _read_clock(parts: dict[str, Any]) -> int:
     seconds = int(parts["hour"] or 0) * 3600 + int(parts["minute"] or 0) * 60 + int(parts["second"] or 0)
     return seconds * 1_000_000 + int((parts["fraction"] or "0").ljust(6, "0")[:6])
 
 
-def _zone_of(parts: dict[str, Any]) -> int:
+def _read_zone(parts: dict[str, Any]) -> int:
     ahead = int(parts.get("ahead") or 0) * 3600 + int(parts.get("minutes") or 0) * 60
     return (-ahead if parts.get("sign") == "-" else ahead) * 1_000_000
 
 
-KINDS = {
-    "date": Kind(pa.date32(), re.compile(_DAY), "a date such as 2024-12-31"),
-    "time": Kind(pa.time64("us"), re.compile(_CLOCK), "a time such as 23:59:59.5"),
-    "timestamp": Kind(
+ISO_FORMS: dict[Family, IsoForm] = {
+    "date": IsoForm(pa.date32(), re.compile(_DAY), "a date such as 2024-12-31"),
+    "time": IsoForm(pa.time64("us"), re.compile(_CLOCK), "a time such as 23:59:59.5"),
+    "timestamp": IsoForm(
         pa.timestamp("us"),
         re.compile(rf"{_DAY}(?:[T ]{_CLOCK})?"),
         "a timestamp without a zone such as 2024-12-31T23:59:59.5",
     ),
-    "timestamptz": Kind(
+    "timestamptz": IsoForm(
         pa.timestamp("us", "UTC"),
         re.compile(rf"{_DAY}[T ]{_CLOCK}{_ZONE}"),
         "a timestamp with a zone such as 2024-12-31T23:59:59.5Z",
@@ -103,38 +102,33 @@ KINDS = {
 }
 
 
-def convert_epochs(values: Sequence[Raw], unit: str, arrow: pa.DataType) -> pa.Array:
-    """Convert whole numbers by Arrow; anything else is refused, and takes the exact way."""
-    texts = [None if (text := bytes(value)) == b"null" else text for value in values]
+def convert_epochs(texts: Sequence[bytes | None], unit: str, arrow: pa.DataType) -> pa.Array:
+    """Convert whole numbers by Arrow; for any other text the list is refused and parsed one by one."""
     if b"".join(filter(None, texts)).translate(None, b"-0123456789"):
-        raise Unfit("wrong_type", "not whole numbers")
+        raise Rejection("wrong_type", "not whole numbers")
     numbers = pa.array(texts, pa.binary()).cast(pa.string()).cast(pa.int64())
     return _bound(pc.multiply_checked(numbers, PER_UNIT[unit])).cast(arrow)
 
 
 def convert_millis(millis: Numbers) -> pa.Array:
-    """Convert the timestamps of Kafka's records; where there is none (-1), null."""
+    """Convert the timestamps of Kafka's records; a record without one (-1) gets null."""
     numbers = pa.array(millis)
     known = pc.if_else(pc.equal(numbers, -1), pa.scalar(None, pa.int64()), numbers)
-    return _bound(pc.multiply_checked(known, 1000)).cast(KINDS["timestamptz"].arrow)
+    return _bound(pc.multiply_checked(known, 1000)).cast(ISO_FORMS["timestamptz"].arrow)
 
 
 def _bound(micros: pa.Array) -> pa.Array:
     least = pc.min(micros).as_py()
     if least is not None and least < FIRST:
-        raise Unfit("out_of_range", "")
+        raise Rejection("out_of_range", "")
     return micros
 
 
-def parse_epoch(value: Raw, unit: str) -> int | None:
+def parse_epoch(text: bytes, unit: str) -> int:
     """Parse one epoch number, whole or with a fraction."""
-    if bytes(value).startswith(b'"'):
-        raise Unfit("wrong_type", "not a number")
-    number = read_number(value)
-    if number is None:
-        return None
+    number = parse_number(text)
     if number and number.adjusted() > 30:
-        raise Unfit("out_of_range", "beyond the timestamps of PostgreSQL")
+        raise Rejection("out_of_range", "beyond the timestamps of PostgreSQL")
     exact = Context(prec=len(number.as_tuple().digits) + 40, Emin=MIN_EMIN, Emax=MAX_EMAX, rounding=ROUND_FLOOR)
     return check_micros(int(exact.multiply(number, Decimal(PER_UNIT[unit])).to_integral_value(context=exact)))
 
@@ -145,7 +139,7 @@ def parse_millis(millis: int) -> int | None:
 
 
 def check_micros(micros: int) -> int:
-    """Pass what PostgreSQL and Arrow can hold."""
+    """Return a timestamp that PostgreSQL and Arrow can hold; reject any other."""
     if not FIRST <= micros <= LAST:
-        raise Unfit("out_of_range", "beyond the timestamps of PostgreSQL")
+        raise Rejection("out_of_range", "beyond the timestamps of PostgreSQL")
     return micros

@@ -1,1 +1,1 @@
-"""The formats of a record's value."""
+"""The formats of a record's value: one module a format, and the registry that names them."""
