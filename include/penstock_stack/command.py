@@ -24,7 +24,7 @@ DEFAULT_FOLDER = Path(".penstock")
 @contextmanager
 def stopping(*, as_json: bool) -> Iterator[None]:
     """Turn what the stack raises into one line and an exit code; a folder that cannot be written to is named."""
-    with output.stopping(as_json=as_json):
+    with output.exit_on_error(as_json=as_json):
         try:
             yield
         except OSError as error:
@@ -45,7 +45,7 @@ def up(
     """Start what does not run yet; data and ports stay the same from one start to the next."""
     with stopping(as_json=json):
         asked = Ports(db=db_port, kafka=kafka_port, airflow=airflow_port)
-        addresses = bring_up(folder, asked, airflow=not no_airflow, tell=output.tell)
+        addresses = bring_up(folder, asked, airflow=not no_airflow, tell=output.print_message)
         if json:
             output.print_json(asdict(addresses))
         else:
@@ -56,8 +56,10 @@ def up(
 def down(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
     """Stop all of it and leave no process; the data stays."""
     with stopping(as_json=json):
-        found = take_down(folder, tell=output.tell)
-        output.tell(f"the stack in {folder} is down." if found else f"there is no stack in {folder}: nothing to stop.")
+        found = take_down(folder, tell=output.print_message)
+        output.print_message(
+            f"the stack in {folder} is down." if found else f"there is no stack in {folder}: nothing to stop."
+        )
         if json:
             output.print_json({"dir": str(folder.resolve()), "stopped": found})
 
@@ -72,17 +74,17 @@ def status(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
             output.print_json(asdict(addresses) | {"running": running})
             return
         for name, runs in running.items():
-            output.tell(f"{name} {'runs' if runs else 'is down'}.")
+            output.print_message(f"{name} {'runs' if runs else 'is down'}.")
         _show(addresses)
 
 
 def _show(addresses: Addresses) -> None:
     for name, value in asdict(addresses).items():
         # The password stays in its file: screens are shared and scrolled back.
-        output.tell(f"{name:8}{_hide_password(str(value or 'not running'))}")
+        output.print_message(f"{name:8}{_hide_password(str(value or 'not running'))}")
     if addresses.airflow:
-        output.tell(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
-    output.tell(f"`penstock stack status --dir {addresses.dir} --json` prints the database's whole URI.")
+        output.print_message(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
+    output.print_message(f"`penstock stack status --dir {addresses.dir} --json` prints the database's whole URI.")
 
 
 def _hide_password(uri: str) -> str:

@@ -292,7 +292,7 @@ def test_a_load_is_verified_rolled_back_and_loaded_again_as_two_by_a_backfill(
     for also in (["--gaps"], ["--dry-run"], ["--replace"], ["--records-per-load", "5"]):
         code, _, told = cli("backfill", "orders", "--resume", "1", *also)
         assert code == 2
-        assert "give --resume alone" in told
+        assert "pass --resume" in told
     code, _, told = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
     assert code == 6
     assert "have been loaded again meanwhile" in told

@@ -402,12 +402,12 @@ def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_sin
         "partition 0: 5 offsets in the table, position 5",
         "partition 0: the log holds [0, 3); the next load starts at 0",
         "the rows of generation 1 stay in analytics.orders",
-        "nothing is changed",
+        "nothing was changed",
     ):
         assert line in told
     assert loader.query("select count(*) from penstock.generations") == [(1,)]
     code, _, told = run("adopt", "orders", "--json")
-    assert (code, "give --yes with it" in told) == (2, True)
+    assert (code, "pass --yes with --json" in told) == (2, True)
     code, _, told = run("accept-loss", "orders")
     assert (code, "penstock adopt orders" in told) == (4, True)
 

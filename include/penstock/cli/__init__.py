@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: one file a command, with its JSON document and its tables."""

@@ -1,4 +1,4 @@
-"""What the commands have in common: their arguments, and where they read the settings and declarations."""
+"""Arguments and options that several commands have, and the settings and declarations that commands read."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 import os
@@ -14,25 +14,32 @@ from penstock.settings import PIPELINES, Settings, read_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Pipelines; all if none is named.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Names of pipelines; all pipelines without a name.")]
 LoadId = Annotated[int, typer.Argument(help="The load's number.")]
-Why = Annotated[str, typer.Option(help="The reason; it is kept with your name.")]
-Who = Annotated[str | None, typer.Option(help="Who decides; you, if not given.")]
+Why = Annotated[str, typer.Option(help="The reason; the ledger keeps it with the name of the person.")]
+Who = Annotated[str | None, typer.Option(help="The person who decides; the user of this process by default.")]
 
 
 def read_environment() -> Settings:
-    """The settings of this process."""
+    """Read the settings of this process."""
     return read_settings(os.environ)
 
 
 def find_folder() -> Path:
-    """The folder of declarations, for commands that ask no service."""
+    """The folder of declarations, for commands that connect to no service."""
     return Path(os.environ.get(PIPELINES, "include/pipelines"))
+
+
+def find_user() -> str:
+    """The name of the user of this process."""
+    import getpass
+
+    return getpass.getuser()
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A declaration that cannot be read. Its pipeline is known by the name of the file only."""
+    """An invalid declaration. Its pipeline is known by the name of the file only."""
 
     name: str
     error: DeclarationError
@@ -40,18 +47,18 @@ class Broken:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The pipelines that a command is about, and the declarations among them that cannot be read."""
+    """The pipelines of a command, and the invalid declarations among them."""
 
     pipelines: list[Pipeline]
     broken: list[Broken]
 
     def exit_code(self, code: int = 0) -> int:
-        """The exit code of a command that ends with this code for the pipelines that could be read."""
+        """The exit code of the command; `code` is the one of the pipelines with a valid declaration."""
         return max([code, *(each.error.exit_code for each in self.broken)])
 
 
 def choose_each(folder: Path, names: list[str] | None) -> Chosen:
-    """The pipelines that are named, or all. A broken declaration stops no other; an unknown name is refused."""
+    """Read the named pipelines, or all. An invalid declaration stops no other pipeline; an unknown name is an error."""
     if names:
         read = [(name, _read_named(folder, name)) for name in names]
     else:
@@ -63,7 +70,7 @@ def choose_each(folder: Path, names: list[str] | None) -> Chosen:
 
 
 def choose_pipelines(folder: Path, names: list[str] | None) -> list[Pipeline]:
-    """The pipelines that are named, or all; the mistakes of all of them are refused at once."""
+    """Read the named pipelines, or all; one error names the mistakes of all their declarations."""
     chosen = choose_each(folder, names)
     if chosen.broken:
         raise DeclarationError("\n".join(each.error.what for each in chosen.broken))
@@ -75,10 +82,3 @@ def _read_named(folder: Path, name: str) -> Pipeline | DeclarationError:
         return read_named(folder, name)
     except DeclarationError as error:
         return error
-
-
-def whoami() -> str:
-    """Who has started this process."""
-    import getpass
-
-    return getpass.getuser()

@@ -1,21 +1,24 @@
-"""`penstock backfill` and `penstock rollback`: any range in, again or out."""
+"""`penstock backfill`: any range of the log is loaded, for the first time or again."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from datetime import datetime
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from penstock.cli import output
-from penstock.cli.arguments import Json, Name, Who, Why, read_environment, whoami
-from penstock.cli.output import stopping
+from penstock.cli.arguments import Json, Name, find_user, read_environment
 from penstock.declaration.pipeline import Pipeline, read_named
 from penstock.errors import WrongUseError
 from penstock.settings import Settings
 
+if TYPE_CHECKING:
+    from penstock.backfill.plan import Draft
+    from penstock.backfill.run import Progress
+
 Offsets = Annotated[
     list[str] | None,
-    typer.Option("--offsets", help="Offsets of a partition, as partition:from-until; again for each partition."),
+    typer.Option("--offsets", help="Offsets of one partition, as partition:from-until; repeat it for each partition."),
 ]
 TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M%z"]
 Time = Annotated[datetime | None, typer.Option(formats=TIMES, help="A time with a zone, such as 2026-01-31T00:00:00Z.")]
@@ -27,38 +30,43 @@ def backfill(
     offsets: Offsets = None,
     from_time: Time = None,
     until_time: Time = None,
-    gaps: Annotated[bool, typer.Option("--gaps", help="Whatever lies below the positions and is not there.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Load again what is there, in its place.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be loaded; write nothing.")] = False,
-    resume: Annotated[int | None, typer.Option(help="Go on with this backfill; what failed is tried again.")] = None,
-    records_per_load: Annotated[
-        int | None, typer.Option(min=1, help="At most so many records a load; the pipeline's cap if not given.")
+    gaps: Annotated[bool, typer.Option("--gaps", help="All offsets below the positions that no load covers.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Load covered offsets again; the new rows replace the old ones.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the loads that the backfill would make; write nothing.")
+    ] = False,
+    resume: Annotated[
+        int | None, typer.Option(help="Continue the backfill of this number; its failed loads are tried again.")
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, help="So many loads at once.")] = 1,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log while it stages.")] = False,
+    records_per_load: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of records of a load; the pipeline's cap by default.")
+    ] = None,
+    parallel: Annotated[int, typer.Option(min=1, help="The number of loads that run at the same time.")] = 1,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it stages.")] = False,
     json: Json = False,
 ) -> None:
-    """Load any range below the positions: for the first time after all, or in place of what is there."""
+    """Load any range below the positions: offsets that no load covers, or covered offsets again."""
     from penstock.backfill.plan import plan_backfill, preview_backfill
     from penstock.backfill.request import Asked, read_what
-    from penstock.cli.backfill_tables import show_draft
     from penstock.load.run import name_run
 
-    with stopping(as_json=json, pipeline=name):
+    with output.exit_on_error(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
         if resume is not None:
-            _refuse_both(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
+            _refuse_other_options(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
             _run(settings, pipeline, resume, parallel, spark_log, as_json=json)
             return
         what = read_what(offsets or [], from_time, until_time, gaps=gaps)
-        asked = Asked(what, whoami(), replace, records_per_load)
+        asked = Asked(what, find_user(), replace, records_per_load)
         if dry_run:
-            show_draft(preview_backfill(settings.db, settings.kafka, pipeline, asked), as_json=json)
+            _print_preview(preview_backfill(settings.db, settings.kafka, pipeline, asked), as_json=json)
             return
         planned = plan_backfill(settings.db, settings.kafka, pipeline, asked, name_run())
-        output.tell(planned.told)
+        output.print_message(planned.told)
         if planned.backfill_id is None:
             if json:
                 output.print_json({"backfill": None, "state": "empty", "pipeline": name, "loads": []})
@@ -66,31 +74,11 @@ def backfill(
         _run(settings, pipeline, planned.backfill_id, parallel, spark_log, as_json=json)
 
 
-def rollback(
-    load: Annotated[int, typer.Argument(help="The load's number.")],
-    *,
-    why: Why,
-    who: Who = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Bring a load back that was rolled back.")] = False,
-    json: Json = False,
-) -> None:
-    """Take a published load out of its target; its ranges become gaps, its rows are kept for a while."""
-    from penstock.cli.tables import describe_range
-    from penstock.decide.rollback import roll_back, undo_rollback
-
-    with stopping(as_json=json, load=load):
-        moved = (undo_rollback if undo else roll_back)(read_environment().db, load, who or whoami(), why)
-        output.tell(moved.told)
-        if json:
-            ranges = [describe_range(range_) for range_ in moved.ranges]
-            output.print_json({"load": load, "state": moved.load.state, "ranges": ranges})
-
-
-def _refuse_both(resume: int, *asked: object) -> None:
-    if any(asked):
+def _refuse_other_options(resume: int, *others: object) -> None:
+    if any(others):
         raise WrongUseError(
-            f"backfill {resume} is to go on, and something else is asked for too.",
-            next_step="give --resume alone: what it loads was fixed when it was planned.",
+            f"--resume {resume} was given together with options that choose other offsets.",
+            next_step=f"pass --resume {resume} without them: its loads were fixed when the backfill was planned.",
         )
 
 
@@ -98,8 +86,47 @@ def _run(
     settings: Settings, pipeline: Pipeline, backfill_id: int, parallel: int, spark_log: TextIO, *, as_json: bool
 ) -> None:
     from penstock.backfill.run import run_backfill
-    from penstock.cli.backfill_tables import describe_progress
 
-    progress = run_backfill(settings, pipeline, backfill_id, parallel, output.tell, spark_log)
+    progress = run_backfill(settings, pipeline, backfill_id, parallel, output.print_message, spark_log)
     if as_json:
-        output.print_json(describe_progress(backfill_id, progress))
+        output.print_json(_describe(backfill_id, progress))
+
+
+def _describe(backfill_id: int, progress: "Progress") -> dict[str, Any]:
+    return {
+        "backfill": backfill_id,
+        "state": "done" if progress.loads == progress.loads_done else "stopped",
+        "loads": progress.loads,
+        "loads_done": progress.loads_done,
+        "offsets": progress.offsets,
+        "offsets_done": progress.offsets_done,
+        "rows": progress.rows,
+    }
+
+
+def _print_preview(draft: "Draft", *, as_json: bool) -> None:
+    from penstock.backfill.plan import describe_draft
+
+    if as_json:
+        output.print_json(_describe_preview(draft))
+        return
+    for line in describe_draft(draft):
+        output.results.print(line, markup=False)
+
+
+def _describe_preview(draft: "Draft") -> dict[str, Any]:
+    choice, describe_range = draft.choice, output.describe_range
+    return {
+        "backfill": None,
+        "state": "preview" if draft.loads else "empty",
+        "pipeline": draft.pipeline,
+        "offsets": draft.offsets,
+        "seconds": draft.seconds,
+        "ranges": [describe_range(range_) for range_ in choice.ranges],
+        "loads": [[describe_range(range_) for range_ in ranges] for ranges in draft.loads],
+        "replaced": [{"load": held.load, **describe_range(held.range)} for held in choice.replaced],
+        "planned": [
+            {"load": held.load, "backfill": held.backfill, **describe_range(held.range)} for held in choice.planned
+        ],
+        "gone": [describe_range(range_) for range_ in choice.gone],
+    }

@@ -1,4 +1,4 @@
-"""What the command line prints: one JSON document on stdout, or words and tables; everything else goes to stderr."""
+"""Output of the commands: results on stdout (tables, or one JSON document), messages to people on stderr."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from penstock.ledger.connection import concerning
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-people = Console(stderr=True, highlight=False, soft_wrap=True)
-result = Console(highlight=False, soft_wrap=True)
+    from penstock.model.ranges import Range
+
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+results = Console(highlight=False, soft_wrap=True)
 
 STATES: dict[type[PenstockError], str] = {
     HeldError: "held",
@@ -29,14 +31,9 @@ STATES: dict[type[PenstockError], str] = {
 }
 
 
-def tell(words: str) -> None:
-    """Say something to the person at the terminal."""
-    people.print(words, markup=False)
-
-
-def open_spark_log(*, verbose: bool) -> TextIO:
-    """Where Spark's log goes: to the person at the terminal, or nowhere."""
-    return sys.stderr if verbose else StringIO()
+def print_message(text: str) -> None:
+    """Print a message to the person at the terminal."""
+    messages.print(text, markup=False)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -44,26 +41,30 @@ def print_json(document: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, default=str) + "\n")
 
 
+def open_spark_log(*, verbose: bool) -> TextIO:
+    """The place for Spark's log: stderr, or a buffer that is discarded."""
+    return sys.stderr if verbose else StringIO()
+
+
 @contextmanager
-def stopping(*, as_json: bool, pipeline: str | None = None, load: int | None = None) -> Iterator[None]:
-    """Turn what Penstock and PostgreSQL raise into a message and an exit code."""
+def exit_on_error(*, as_json: bool, pipeline: str | None = None, load: int | None = None) -> Iterator[None]:
+    """Turn errors of Penstock and of PostgreSQL into a message and an exit code."""
     try:
         with concerning(pipeline, load):
             yield
     except PenstockError as error:
-        stop(error, as_json=as_json)
+        _exit(error, as_json=as_json)
 
 
-def stop(error: PenstockError, *, as_json: bool) -> NoReturn:
-    """End the command as the error says."""
+def _exit(error: PenstockError, *, as_json: bool) -> NoReturn:
     if as_json:
         print_json(describe_error(error))
-    people.print(str(error), markup=False, style="red" if people.is_terminal else None)
+    messages.print(str(error), markup=False, style="red" if messages.is_terminal else None)
     raise typer.Exit(error.exit_code)
 
 
 def describe_error(error: PenstockError) -> dict[str, Any]:
-    """The error as a document."""
+    """The document of an error."""
     state = next((word for class_, word in STATES.items() if isinstance(error, class_)), "failed")
     return {
         "load": error.load,
@@ -76,4 +77,14 @@ def describe_error(error: PenstockError) -> dict[str, Any]:
             for range_ in error.ranges
         ],
         "exit_code": error.exit_code,
+    }
+
+
+def describe_range(range_: Range) -> dict[str, int]:
+    """The document of a range."""
+    return {
+        "partition": range_.partition,
+        "from": range_.from_offset,
+        "until": range_.until_offset,
+        "offsets": len(range_),
     }

@@ -1,4 +1,4 @@
-"""`penstock verify`: whether the table holds what was published, and the log what was loaded."""
+"""`penstock verify`: a comparison of the table with the ledger and with the log."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.arguments import Json, Name, Who, read_environment, whoami
-from penstock.cli.output import stopping
+from penstock.cli.arguments import Json, Name, Who, find_user, read_environment
 from penstock.declaration.pipeline import read_named
 
 if TYPE_CHECKING:
@@ -21,42 +20,41 @@ def verify(
     name: Name,
     *,
     share: Annotated[
-        float, typer.Option(min=0, max=1, help="Which share of what the log still holds is read again.")
+        float, typer.Option(min=0, max=1, help="The share of the offsets in the log that is read again: 0 to 1.")
     ] = 1.0,
     who: Who = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log while it reads.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it reads.")] = False,
     json: Json = False,
 ) -> None:
-    """Prove that the table holds what was published, row by row, and that the log still says the same."""
+    """Prove that the table holds the published rows, row by row, and that the log still holds the same records."""
     from penstock.spark.submit import submit_reread
     from penstock.verify.run import verify_pipeline
 
-    with stopping(as_json=json, pipeline=name):
+    with output.exit_on_error(as_json=json, pipeline=name):
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
         verified = verify_pipeline(
             settings,
             pipeline,
-            who or whoami(),
+            who or find_user(),
             share,
             lambda settings, verification: submit_reread(settings, verification, spark_log),
         )
         if verified is None:
-            output.tell(f"{name}: it has loaded nothing yet.")
+            output.print_message(f"{name}: it has loaded nothing yet.")
             if json:
                 output.print_json({"pipeline": name, "verification": None, "state": "empty"})
             return
         if json:
-            output.print_json(describe_verified(verified))
+            output.print_json(_describe(verified))
         else:
-            _print_verified(verified)
+            _print(verified)
         if verified.faults:
             raise typer.Exit(1)
 
 
-def describe_verified(verified: "Verified") -> dict[str, Any]:
-    """What `verify --json` prints."""
+def _describe(verified: "Verified") -> dict[str, Any]:
     return {
         "pipeline": verified.pipeline,
         "verification": verified.verification_id,
@@ -78,8 +76,8 @@ def _describe_fault(fault: "Fault") -> dict[str, Any]:
     return {"kind": fault.kind, "generation": fault.generation, "load": fault.load, **where, "told": fault.told}
 
 
-def _print_verified(verified: "Verified") -> None:
-    output.result.print(verified.told, markup=False)
+def _print(verified: "Verified") -> None:
+    output.results.print(verified.told, markup=False)
     if not verified.faults:
         return
     earlier = any(fault.generation not in (None, verified.generation) for fault in verified.faults)
@@ -91,5 +89,5 @@ def _print_verified(verified: "Verified") -> None:
         where = (str(range_.partition), f"{range_.from_offset}-{range_.until_offset}") if range_ else ("", "")
         generation = [str(fault.generation or "")] if earlier else []
         table.add_row(fault.kind, *generation, str(fault.load or ""), *where, escape(fault.told))
-    output.result.print(table)
-    output.tell(f"Next: {' '.join(verified.next_steps)}")
+    output.results.print(table)
+    output.print_message(f"Next: {' '.join(verified.next_steps)}")

@@ -1,4 +1,4 @@
-"""`penstock maintain`: leaves are merged, and what is past its keeping time is dropped."""
+"""`penstock maintain`: leaves are merged, and data past its keeping time is dropped."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from dataclasses import asdict
@@ -8,7 +8,6 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.arguments import Json, Names, choose_each, read_environment
-from penstock.cli.output import stopping
 from penstock.declaration.pipeline import Pipeline
 from penstock.errors import PenstockError
 from penstock.ledger.connection import concerning
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 def maintain(
     names: Names = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the merges and drops; change nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Merge the leaves of targets, and drop what is past its keeping time. Loads and readers go on meanwhile."""
-    with stopping(as_json=json):
+    """Merge the leaves of targets, and drop data past its keeping time, while loads and readers continue."""
+    with output.exit_on_error(as_json=json):
         settings = read_environment()
         chosen = choose_each(settings.pipelines, names)
         failed: list[tuple[str, PenstockError]] = [(broken.name, broken.error) for broken in chosen.broken]
@@ -32,19 +31,19 @@ def maintain(
         for pipeline in chosen.pipelines:
             try:
                 done = _maintain(settings.db, pipeline, dry_run=dry_run)
-            except PenstockError as error:  # one pipeline stops no other
+            except PenstockError as error:  # the other pipelines are maintained
                 failed.append((pipeline.name, error))
                 continue
             documents.append(asdict(done))
             if done.refused:
-                output.tell(str(done.refused))
+                output.print_message(str(done.refused))
                 codes.append(done.refused.exit_code)
-        for name, stopped in failed:
-            output.tell(str(stopped))
-            documents.append(output.describe_error(stopped) | {"pipeline": name})
+        for name, failure in failed:
+            output.print_message(str(failure))
+            documents.append(output.describe_error(failure) | {"pipeline": name})
         if json:
             output.print_json({"pipelines": documents})
-        codes += [stopped.exit_code for _, stopped in failed]
+        codes += [failure.exit_code for _, failure in failed]
         if codes:
             raise typer.Exit(max(codes))
 
@@ -54,23 +53,23 @@ def _maintain(db: str, pipeline: Pipeline, *, dry_run: bool) -> "Maintained":
     from penstock.maintenance.run import preview_maintenance
 
     with concerning(pipeline.name):
-        done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.tell)
-    output.tell(_describe(done, dry_run=dry_run))
+        done = preview_maintenance(db, pipeline) if dry_run else maintain_pipeline(db, pipeline, output.print_message)
+    output.print_message(_describe(done, dry_run=dry_run))
     return done
 
 
 def _describe(done: "Maintained", *, dry_run: bool) -> str:
     now, dropping = ("would be", "would drop") if dry_run else ("now", "dropped")
     dropped = done.dropped
-    parts = [
+    counts = [
         (len(dropped.kept_loads), "loads that were rolled back: rows no longer kept"),
         (dropped.uncounted, "quarantined records that never counted"),
-        (dropped.emptied, "quarantined records: what they held"),
+        (dropped.emptied, "quarantined records: their contents"),
         (dropped.tasks, "records of tasks of old attempts"),
         (dropped.tables, "tables of old attempts"),
     ]
-    told = "; ".join(f"{count:,} {what}" for count, what in parts if count)
+    parts = "; ".join(f"{count:,} {noun}" for count, noun in counts if count)
     return (
         f"{done.pipeline}: leaves before: {done.leaves_before}, {now}: {done.leaves_after} (merges: {done.merges}); "
-        f"{dropping}: {told or 'nothing'}."
+        f"{dropping}: {parts or 'nothing'}."
     )

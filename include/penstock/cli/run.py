@@ -1,0 +1,120 @@
+"""`penstock run`: one whole load, with its progress at a terminal."""
+
+# Typer reads the annotations when the program runs, so they are not postponed here.
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psycopg
+import typer
+from psycopg.rows import dict_row
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penstock.cli import output
+from penstock.cli.arguments import Json, Name, read_environment
+from penstock.declaration.pipeline import Pipeline, read_named
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.statements import read_statements
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.model.load import Load
+
+
+def run(
+    name: Name,
+    *,
+    run_id: Annotated[
+        str | None, typer.Option(help="A name for this run; the same name finds the same load again.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it stages.")] = False,
+    json: Json = False,
+) -> None:
+    """Load the new records of a pipeline: plan, stage, validate, publish."""
+    from penstock.load.run import name_run, run_load
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        settings = read_environment()
+        pipeline = read_named(settings.pipelines, name)
+        with _showing_progress(settings.db, pipeline.name):
+            spark_log = output.open_spark_log(verbose=verbose)
+            load = run_load(settings, pipeline, run_id or name_run(), output.print_message, spark_log)
+        if json:
+            output.print_json(_describe(settings, pipeline, load))
+        elif load:
+            _print(settings, load)
+
+
+def _describe(settings: Settings, pipeline: Pipeline, load: "Load | None") -> dict[str, Any]:
+    if load is None:
+        return {"load": None, "state": "empty", "pipeline": pipeline.name, "rows": 0, "ranges": []}
+    return {
+        "load": load.load_id,
+        "state": load.state,
+        "pipeline": load.pipeline,
+        "rows": load.rows,
+        "quarantined": load.quarantined,
+        "holes": load.holes,
+        "ranges": _read_ranges(settings, load),
+    }
+
+
+def _print(settings: Settings, load: "Load") -> None:
+    table = Table("partition", "from", "until", "rows", "quarantined", "holes", box=None, pad_edge=False)
+    for range_ in _read_ranges(settings, load):
+        table.add_row(*(str(value) for value in range_.values()))
+    output.results.print(table)
+
+
+def _read_ranges(settings: Settings, load: "Load") -> list[dict[str, Any]]:
+    """Read the ranges of a load with the counts of each."""
+    with open_ledger(settings.db) as connection:
+        return (
+            connection.cursor(row_factory=dict_row)
+            .execute(
+                'select partition, from_offset as "from", until_offset as until, rows, quarantined, holes'
+                " from penstock.ranges where load_id = %s order by 1, 2",
+                [load.load_id],
+            )
+            .fetchall()
+        )
+
+
+@contextmanager
+def _showing_progress(uri: str, pipeline: str) -> Iterator[None]:
+    """Show the progress of the pipeline's newest load while the block runs, if stderr is a terminal."""
+    if not output.messages.is_terminal:
+        yield
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+        console=output.messages, transient=True,
+    )  # fmt: skip
+    done = threading.Event()
+    thread = threading.Thread(target=_update_progress, args=(uri, pipeline, bar, done), daemon=True)
+    with bar:
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(timeout=2)
+
+
+def _update_progress(uri: str, pipeline: str, bar: Progress, done: threading.Event) -> None:
+    tasks: dict[int, object] = {}
+    with open_ledger(uri) as connection:
+        connection.autocommit = True
+        while not done.wait(0.5):
+            try:
+                rows = connection.execute(
+                    read_statements("ledger/status")["read_progress"], {"pipeline": pipeline}
+                ).fetchall()
+            except psycopg.OperationalError:
+                return  # the load meets the same error, and reports it
+            for partition, planned, offsets, rate in rows:
+                if partition not in tasks:
+                    tasks[partition] = bar.add_task(f"partition {partition}", total=planned, rate="")
+                bar.update(tasks[partition], completed=offsets, rate=f"{rate:,} rows/s")  # type: ignore[arg-type]
