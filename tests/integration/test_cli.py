@@ -1,4 +1,4 @@
-"""The command line: its documents, its exit codes, what it says to people."""
+"""The command line: its documents, its exit codes, its messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cli(db: str, kafka: Broker, tmp_path: Path) -> Cli:
     return Cli({"PENSTOCK_DB": db, "PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path)})
 
 
-def test_status_tells_position_log_and_lag_of_each_partition(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
+def test_status_shows_position_log_and_lag_of_each_partition(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
     account = Account(kafka.bootstrap, make_topic(2))
     write_declaration(cli.folder, account.topic)
     account.send_orders(10, partition=0)
@@ -75,7 +75,9 @@ def test_status_of_a_pipeline_that_never_ran_shows_what_the_log_holds(
     assert document["pipelines"][0]["partitions"][0]["lag"] == 7
 
 
-def test_status_answers_although_one_topic_is_missing(cli: Cli, kafka: Broker, make_topic: MakeTopic) -> None:
+def test_status_shows_all_pipelines_although_one_topic_is_missing(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
     write_declaration(cli.folder, make_topic(1))
     write_declaration(cli.folder, "no_such_topic", name="lost")
 
@@ -85,7 +87,7 @@ def test_status_answers_although_one_topic_is_missing(cli: Cli, kafka: Broker, m
     assert {status["name"]: status["state"] for status in document["pipelines"]} == {"orders": "new", "lost": "unknown"}
 
 
-def test_a_lost_log_is_told_by_status_and_refused_by_plan_with_exit_code_4(
+def test_status_shows_a_lost_log_and_plan_refuses_it_with_exit_code_4(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
@@ -120,7 +122,7 @@ def test_plan_shows_the_ranges_and_writes_nothing(cli: Cli, kafka: Broker, make_
         assert connection.execute("select count(*) from penstock.position").fetchone() == (0,)
 
 
-def test_run_over_an_empty_topic_ends_well_with_an_empty_document(
+def test_run_over_an_empty_topic_succeeds_with_an_empty_document(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     write_declaration(cli.folder, make_topic(1))
@@ -130,7 +132,7 @@ def test_run_over_an_empty_topic_ends_well_with_an_empty_document(
     assert (code, document["load"], document["state"]) == (0, None, "empty")
 
 
-def test_an_unknown_pipeline_is_wrong_use_and_the_known_ones_are_named(cli: Cli, make_topic: MakeTopic) -> None:
+def test_an_unknown_pipeline_is_wrong_use_and_the_error_names_the_known_ones(cli: Cli, make_topic: MakeTopic) -> None:
     write_declaration(cli.folder, make_topic(1))
 
     code, document = cli.document("run", "oders")
@@ -140,18 +142,18 @@ def test_an_unknown_pipeline_is_wrong_use_and_the_known_ones_are_named(cli: Cli,
     assert "there are: orders" in document["error"]
 
 
-def test_every_mistake_of_a_declaration_is_told_with_its_line_and_exit_code_2(cli: Cli) -> None:
+def test_check_reports_every_mistake_with_its_line_and_exit_code_2(cli: Cli) -> None:
     (cli.folder / "orders.yaml").write_text("name: orders\ntopc: orders\ntarget: orders\n")
 
-    code, _, told = cli("check", "--offline")
+    code, _, messages = cli("check", "--offline")
 
     assert code == 2
-    assert "orders.yaml:2" in told
-    assert "topic" in told
-    assert "orders.yaml:3" in told
+    assert "orders.yaml:2" in messages
+    assert "topic" in messages
+    assert "orders.yaml:3" in messages
 
 
-def test_a_broken_declaration_stops_no_command_for_another_pipeline(cli: Cli, make_topic: MakeTopic) -> None:
+def test_an_invalid_declaration_stops_no_command_for_another_pipeline(cli: Cli, make_topic: MakeTopic) -> None:
     write_declaration(cli.folder, make_topic(1))
     (cli.folder / "broken.yaml").write_text("name: broken\ntopc: clicks\n")
 
@@ -164,7 +166,7 @@ def test_a_broken_declaration_stops_no_command_for_another_pipeline(cli: Cli, ma
         assert "broken.yaml:2: topc" in refused["error"]
 
 
-def test_status_doctor_and_maintain_of_all_show_the_broken_one_as_such(cli: Cli, make_topic: MakeTopic) -> None:
+def test_status_doctor_and_maintain_of_all_show_an_invalid_declaration(cli: Cli, make_topic: MakeTopic) -> None:
     write_declaration(cli.folder, make_topic(1))
     broken = write_declaration(cli.folder, make_topic(2), name="broken")
     assert cli.document("run", "broken")[0] == 0
@@ -193,14 +195,14 @@ def test_status_doctor_and_maintain_of_all_show_the_broken_one_as_such(cli: Cli,
     assert (code, "topc: unknown name" in document["error"]) == (2, True)
 
 
-def test_missing_settings_are_named_at_once() -> None:
+def test_one_error_names_all_missing_settings() -> None:
     done = CliRunner().invoke(app, ["status"], env={"PENSTOCK_DB": "", "PENSTOCK_KAFKA": ""})
 
     assert done.exit_code == 2
     assert "PENSTOCK_DB and PENSTOCK_KAFKA not set" in done.stderr
 
 
-def test_a_database_without_the_ledger_says_to_migrate_and_migrating_twice_is_harmless(
+def test_without_a_ledger_status_names_migrate_and_two_migrations_do_no_harm(
     cli: Cli, postgres: Postgres, make_topic: MakeTopic
 ) -> None:
     uri = postgres.create_database("without_ledger")
@@ -218,7 +220,7 @@ def test_a_database_without_the_ledger_says_to_migrate_and_migrating_twice_is_ha
         postgres.drop_database("without_ledger")
 
 
-def test_check_asks_the_services_and_reports_what_does_not_fit(cli: Cli, make_topic: MakeTopic) -> None:
+def test_check_compares_declarations_with_the_services(cli: Cli, make_topic: MakeTopic) -> None:
     write_declaration(cli.folder, make_topic(3))
     write_declaration(cli.folder, "no_such_topic", name="lost")
     with psycopg.connect(cli.environment["PENSTOCK_DB"]) as connection:
@@ -227,13 +229,13 @@ def test_check_asks_the_services_and_reports_what_does_not_fit(cli: Cli, make_to
     code, document = cli.document("check")
 
     assert code == 2
-    told = {(finding["pipeline"], finding["what"]): finding for finding in document["findings"]}
-    assert told["orders", "target analytics.orders"]["told"] == "will be created"
-    assert not told["lost", "topic no_such_topic"]["fits"]
-    assert "no table partitioned by range" in told["lost", "target analytics.lost"]["told"]
+    findings = {(finding["pipeline"], finding["what"]): finding for finding in document["findings"]}
+    assert findings["orders", "target analytics.orders"]["told"] == "will be created"
+    assert not findings["lost", "topic no_such_topic"]["fits"]
+    assert "no table partitioned by range" in findings["lost", "target analytics.lost"]["told"]
 
 
-def test_check_asks_postgresql_about_regexes_that_only_it_can_judge(cli: Cli, make_topic: MakeTopic) -> None:
+def test_check_lets_postgresql_judge_regular_expressions(cli: Cli, make_topic: MakeTopic) -> None:
     regexes = {"expect": "expect_column_values_to_match_regex_list", "column": "note"}
     checks = [{**regexes, "regex_list": ["a", r"\m(?<=a+)b"]}, {**regexes, "regex_list": ["b", "(?P<name>a)"]}]
     write_declaration(cli.folder, make_topic(1), checks=checks)
@@ -253,17 +255,17 @@ def test_settling_a_load_that_does_not_exist_is_wrong_use(cli: Cli, command: str
     assert "there is no load 99" in document["error"]
 
 
-def test_a_database_out_of_reach_is_told_without_its_password(cli: Cli) -> None:
+def test_an_unreachable_database_is_reported_without_its_password(cli: Cli) -> None:
     away = Cli({**cli.environment, "PENSTOCK_DB": "postgresql://u:canary@127.0.0.1:9/none"})
 
-    code, out, told = away("migrate", "--json")
+    code, out, messages = away("migrate", "--json")
 
     assert code == 1
-    assert "cannot be reached" in told
-    assert "canary" not in out + told
+    assert "cannot be reached" in messages
+    assert "canary" not in out + messages
 
 
-def test_a_load_is_verified_rolled_back_and_loaded_again_as_two_by_a_backfill(
+def test_a_load_is_verified_rolled_back_and_backfilled_as_two_loads(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
@@ -286,19 +288,19 @@ def test_a_load_is_verified_rolled_back_and_loaded_again_as_two_by_a_backfill(
                                 "offsets_done": 20, "rows": 20})  # fmt: skip
     code, nothing = cli.document("backfill", "orders", "--gaps")
     assert (code, nothing["state"]) == (0, "empty")
-    code, _, told = cli("backfill", "orders", "--offsets", "0:0-5")
+    code, _, messages = cli("backfill", "orders", "--offsets", "0:0-5")
     assert code == 2
-    assert "has brought it; ask for all gaps, or to replace it" in told
+    assert "has brought it; ask for all gaps, or to replace it" in messages
     for also in (["--gaps"], ["--dry-run"], ["--replace"], ["--records-per-load", "5"]):
-        code, _, told = cli("backfill", "orders", "--resume", "1", *also)
+        code, _, messages = cli("backfill", "orders", "--resume", "1", *also)
         assert code == 2
-        assert "pass --resume" in told
-    code, _, told = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
+        assert "pass --resume" in messages
+    code, _, messages = cli("rollback", str(loaded["load"]), "--why", "no", "--undo")
     assert code == 6
-    assert "have been loaded again meanwhile" in told
+    assert "have been loaded again meanwhile" in messages
 
 
-def test_a_log_lost_while_a_load_is_staged_is_told_whole_by_the_document_of_its_run(
+def test_the_document_of_run_names_a_log_lost_while_the_load_was_staged(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(2))
@@ -310,7 +312,7 @@ def test_a_log_lost_while_a_load_is_staged_is_told_whole_by_the_document_of_its_
     assert load is not None
     account.delete_before(6, partition=1)
 
-    code, out, told = cli("run", "orders", "--run-id", "planned", "--json")
+    code, out, messages = cli("run", "orders", "--run-id", "planned", "--json")
 
     document = json.loads(out)
     error, next_step = document.pop("error"), document.pop("next_step")
@@ -325,14 +327,16 @@ def test_a_log_lost_while_a_load_is_staged_is_told_whole_by_the_document_of_its_
     assert error.startswith(f"topic {account.topic}: the log of partition 1 starts at offset 6 now")
     assert "Next:" not in error
     assert next_step.startswith("start a new run: it stops and says what is lost")
-    assert told.splitlines()[-1] == f"orders load {load.load_id} partition 1 offsets [0, 6): {error} Next: {next_step}"
+    assert (
+        messages.splitlines()[-1] == f"orders load {load.load_id} partition 1 offsets [0, 6): {error} Next: {next_step}"
+    )
     with psycopg.connect(db) as connection:
         (cause,) = connection.execute("select cause from penstock.loads").fetchone() or ()
-    assert cause == told.splitlines()[-1]
+    assert cause == messages.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", ["approve", "discard"])
-def test_what_postgresql_refuses_is_told_with_the_load_its_pipeline_and_its_ranges(cli: Cli, command: str) -> None:
+def test_an_error_of_postgresql_names_the_load_its_pipeline_and_its_ranges(cli: Cli, command: str) -> None:
     db = cli.environment["PENSTOCK_DB"]
     load_id = stage_rows(db)
     with psycopg.connect(superuser(db)) as connection:

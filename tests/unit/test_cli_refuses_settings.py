@@ -1,4 +1,4 @@
-"""Settings that are wrong end the program itself: in one sentence, with exit code 2, and without a secret."""
+"""An invalid setting ends the program with one sentence and exit code 2; the sentence holds no secret."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 import pytest
 
 CANARY = "canary4711"
-RIGHT = {"PENSTOCK_DB": f"postgresql://u:{CANARY}@127.0.0.1:1/d", "PENSTOCK_KAFKA": "127.0.0.1:1"}
+VALID = {"PENSTOCK_DB": f"postgresql://u:{CANARY}@127.0.0.1:1/d", "PENSTOCK_KAFKA": "127.0.0.1:1"}
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"PENSTOCK_DB": f"postgresql://u:%PW{CANARY}@h/d"},
         {"PENSTOCK_DB": f"postgresql+psycopg://u:{CANARY}@h/d"},
@@ -24,17 +24,17 @@ RIGHT = {"PENSTOCK_DB": f"postgresql://u:{CANARY}@127.0.0.1:1/d", "PENSTOCK_KAFK
         {"PENSTOCK_KAFKA": f'{{"sasl.password": "{CANARY}"}}'},
     ],
 )
-def test_wrong_settings_end_the_program_in_one_sentence(wrong: dict[str, str]) -> None:
+def test_an_invalid_setting_ends_the_program_with_one_sentence(invalid: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "penstock.cli.main", "status"],
-        env=RIGHT | wrong,
+        env=VALID | invalid,
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert done.returncode == 2
-    (name,) = wrong
+    (name,) = invalid
     assert done.stderr.startswith(name)
     assert done.stderr.count("\n") == 1
     assert CANARY not in done.stdout + done.stderr
