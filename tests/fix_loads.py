@@ -1,4 +1,4 @@
-"""Loads staged without Kafka and Spark: the ledger and the attempt's table as the tasks would leave them."""
+"""Loads staged without Kafka and Spark: SQL writes the same ledger and attempt's table as the tasks."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
 
 
 class Bind(Protocol):
-    """Binds the loads of a database to a topic that is there; the settings for Kafka come back."""
+    """Binds the loads of a database to an existing topic, and returns the settings for Kafka."""
 
     def __call__(self, db: str) -> dict[str, str]: ...
 
 
 @pytest.fixture(scope="session")
 def _identity(kafka: Broker) -> Identity:
-    """A topic of the name that loads staged without Kafka have."""
+    """A topic with the name that loads staged without Kafka use."""
     create_topic(kafka.bootstrap, "topic", 1)
     return read_identity({"bootstrap.servers": kafka.bootstrap}, "topic")
 
 
 @pytest.fixture
 def bound(kafka: Broker, _identity: Identity) -> Bind:
-    """Loads that were staged without Kafka are published as if they had been planned on a topic that is there."""
+    """Bind loads that were staged without Kafka to an existing topic, so that they can be published."""
 
     def bind(db: str) -> dict[str, str]:
         with connect(superuser(db)) as connection:
@@ -69,7 +69,7 @@ def stage_rows(
     keyed: bool = True,
     chunk: int = 50,
 ) -> int:
-    """A staged load: column id holds the offset and note a text, holes and quarantined are (partition, offset)."""
+    """Make a staged load: column id holds the offset and note a text; holes and quarantined are (partition, offset)."""
     with connect(db) as connection:
         load = plan_rows(connection, pipeline or declare("topic"), ranges, kind)
         ensure_table(connection, load.declaration)
@@ -85,7 +85,7 @@ def stage_rows(
 
 
 def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range], kind: str = "live") -> Load:
-    """A planned load; positions are opened at the first range of each partition that has none."""
+    """Make a planned load; a partition without a position gets one at its first range."""
     declaration = Jsonb(pipeline.model_dump(mode="json"))
     run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
                declaration=declaration)  # fmt: skip
@@ -117,7 +117,7 @@ def fill_attempt(
 ) -> None:
     """Write the rows and the quarantine of an attempt, in one piece."""
     for range_ in load.ranges:
-        gone = [offset for partition, offset in (*holes, *quarantined) if partition == range_.partition]
+        skipped = [offset for partition, offset in (*holes, *quarantined) if partition == range_.partition]
         connection.execute(
             sql.SQL(
                 "insert into {} (id, note, _load_id, _partition, _offset)"
@@ -126,7 +126,7 @@ def fill_attempt(
                 attempt_table(load.load_id, attempt),
                 *map(sql.Literal, (load.load_id, range_.partition, range_.from_offset, range_.until_offset - 1)),
             ),
-            [gone],
+            [skipped],
         )
     for partition, offset in quarantined:
         quarantine_record(connection, load.load_id, attempt, partition, offset)

@@ -38,27 +38,27 @@ class LoadingProcess:
         self.started.append(self)
 
     def finish(self, seconds: float = 500) -> tuple[int, dict[str, Any], str]:
-        """Wait for the end: exit code, the document on stdout, what stderr says."""
+        """Wait for the end; return the exit code, the document on stdout, and the text on stderr."""
         out, err = self.process.communicate(timeout=seconds)
         return self.process.returncode, json.loads(out) if out.strip() else {}, err
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and all its descendants, whatever sessions they made for themselves."""
+        """Send a signal to the process and all its descendants, including those in sessions of their own."""
         for pid in [*find_descendants(self.process.pid), self.process.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """SIGKILL all of it, and await the end of the process."""
+        """Send SIGKILL to the process and its descendants, and wait for its end."""
         if self.process.returncode is not None:
             return
-        self.signal(signal.SIGSTOP)  # so that nobody starts a child between being listed and being killed
+        self.signal(signal.SIGSTOP)  # so that no process starts a child after it is listed and before it is killed
         self.signal(signal.SIGKILL)
         self.process.communicate()
 
 
 def find_descendants(pid: int) -> list[int]:
-    """The processes below one, deepest last."""
+    """The descendants of a process, deepest last."""
     children = [
         int(child)
         for task in Path(f"/proc/{pid}/task").glob("*/children")
@@ -70,18 +70,18 @@ def find_descendants(pid: int) -> list[int]:
 def await_true(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
     """Wait until a condition holds; fail with its name if it never does."""
     found = wait_until(condition, seconds=seconds, every=0.05)
-    assert found, f"waited {seconds} s in vain until {what}"
+    assert found, f"waited {seconds} s, and this did not happen: {what}"
     return found
 
 
 def query(db: str, text: str, *values: object) -> list[Any]:
-    """Ask the database."""
+    """Run a query, and return all rows."""
     with psycopg.connect(db) as connection:
         return connection.execute(text, values).fetchall()
 
 
 def await_blocked(db: str, seconds: float = 300) -> None:
-    """Wait until some session of this database, a watcher's aside, waits for a lock that the test holds."""
+    """Wait until a session of this database, other than a watcher, waits for a lock that the test holds."""
     await_true(
         lambda: query(
             db,
@@ -104,7 +104,7 @@ def locked(db: str, statement: str, *values: object) -> Iterator[None]:
 
 @contextmanager
 def stopped_at_first_copy(db: str) -> Iterator[None]:
-    """The first COPY waits for the lock on the attempt's table; its task has read, and nothing is staged."""
+    """Stop the load at its first COPY, by a lock on the attempt's table: its task has read, and no row is staged."""
     with psycopg.connect(db) as connection:
 
         def lock_attempt() -> bool:

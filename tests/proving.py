@@ -1,7 +1,7 @@
-"""The checkers: does the table hold what the log holds, once, and do rows and offsets agree at every moment?
+"""The checkers: does the table hold each record of the log once, and do rows and offsets agree at every moment?
 
-They share no code with what they check: the ledger is read through its views, the log by another client, and what was
-sent is known from the producer's side.
+The checkers share no code with the product. They read the ledger through its views, and the log with another client.
+The producer's account names the records that were sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from producing import Account
 
-# One snapshot: what the table holds, what the ledger says it holds, and where positions and coverage stand.
+# In one snapshot: the rows of the table, the rows by the ledger, the positions, and the ends of the coverage.
 MISSING_OR_LOCKED = (
     psycopg.errors.InvalidSchemaName,
     psycopg.errors.UndefinedTable,
@@ -38,7 +38,7 @@ select (select count(*) from {table}),
 
 
 def find_faults(db: str, account: Account, pipeline: str = "orders", table: str = "analytics.orders") -> list[str]:
-    """Compare table, quarantine and ledger with what was sent and with what the second reader sees."""
+    """Compare table, quarantine and ledger with the records that were sent and with the second reader."""
     with psycopg.connect(db) as connection:
         held = connection.execute(f"select _partition, _offset, id from {table}").fetchall()
         quarantined = connection.execute(
@@ -57,16 +57,16 @@ def _compare_records(account: Account, held: list[Any], quarantined: list[Any]) 
     loaded = Counter([(partition, offset) for partition, offset, _ in held] + [tuple(row) for row in quarantined])
     visible = account.visible()
     return [
-        *(f"{record} is there {times} times" for record, times in loaded.items() if times > 1),
+        *(f"{record} is in the table {times} times" for record, times in loaded.items() if times > 1),
         *(f"{record} is missing" for record in sorted(visible - loaded.keys())),
-        *(f"{record} was never committed, and is there" for record in sorted(loaded.keys() - visible)),
+        *(f"{record} was never committed, and is in the table" for record in sorted(loaded.keys() - visible)),
     ]
 
 
 def _compare_values(account: Account, held: list[Any]) -> list[str]:
     sent = {(sent.partition, sent.offset): sent.value for sent in account.sent}
     return [
-        f"{(partition, offset)} holds another value than was sent"
+        f"{(partition, offset)} has a different value than the sent record"
         for partition, offset, id_ in held
         if (partition, offset) in sent and json.loads(sent[partition, offset] or b"{}").get("id") != id_
     ]
@@ -118,7 +118,7 @@ def _check_accounting(connection: psycopg.Connection[Any], account: Account, pip
 
 
 class Watcher:
-    """Polls snapshots throughout, and notes each in which rows and offsets do not agree."""
+    """Takes a snapshot every 50 ms, and keeps each one in which rows and offsets disagree."""
 
     def __init__(self, db: str, pipeline: str = "orders", table: str = "analytics.orders") -> None:
         self.db, self.pipeline, self.table = db, pipeline, table
@@ -150,13 +150,13 @@ class Watcher:
                     while not self._done.wait(0.05):
                         self._look(connection)
             except psycopg.OperationalError:
-                self._done.wait(0.2)  # the database is down because a test took it down
+                self._done.wait(0.2)  # the test has stopped the database
 
     def _look(self, connection: psycopg.Connection[Any]) -> None:
         query = AGREEMENT.format(table=self.table)
         try:
-            # PostgreSQL plans a query by the partitions of one moment, and runs it in a later snapshot: nothing
-            # may be attached between the two.
+            # PostgreSQL plans a query with the partitions of one moment, and runs it in a later snapshot: the lock
+            # prevents an attach between the two.
             with connection.transaction():
                 connection.execute(f"lock table only {self.table} in share update exclusive mode")
                 row = connection.execute(query, {"pipeline": self.pipeline}).fetchone()
@@ -166,4 +166,4 @@ class Watcher:
         self.snapshots += 1
         rows, said, positions, covered = row
         if rows != said or positions != covered:
-            self.disagreements.append(f"{rows} rows, {said} said; positions {positions}, covered {covered}")
+            self.disagreements.append(f"{rows} rows, {said} in the ledger; positions {positions}, covered {covered}")

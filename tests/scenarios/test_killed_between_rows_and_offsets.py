@@ -1,4 +1,4 @@
-"""Killed between rows and offsets: whichever comes first, a plain loader loses or doubles; in Penstock they are one."""
+"""Killed between rows and offsets, a plain loader loses or doubles records; Penstock commits both together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plain(db: str) -> str:
 
 @contextmanager
 def running(db: str, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python process; it is killed at the end of the block if it still runs, and its end awaited."""
+    """A Python process; at the end of the block it is killed if it still runs, and its end is awaited."""
     process = subprocess.Popen([sys.executable, *argv], env={**os.environ, "PENSTOCK_DB": db})
     try:
         yield process
@@ -61,17 +61,15 @@ def run_plainly(db: str, order: str, bootstrap: str, topic: str) -> None:
 
 
 def count(db: str) -> tuple[int, int]:
-    """The rows of the plain loader's table, and how many orders are among them."""
+    """The number of rows in the plain loader's table, and the number of different orders."""
     rows, orders = query(db, "select count(*), count(distinct id) from public.orders")[0]
     return rows, orders
 
 
-def test_a_plain_loader_killed_after_it_committed_the_offsets_loses_what_it_had_read(
-    plain: str, account: Account
-) -> None:
+def test_a_plain_loader_killed_after_its_offset_commit_loses_the_records_it_read(plain: str, account: Account) -> None:
     argv = (str(LOADER), "commit_first", account.bootstrap, account.topic)
     with locked(plain, "lock table public.orders in share mode"), running(plain, *argv) as process:
-        await_blocked(plain)  # it wants to insert: the offsets are committed
+        await_blocked(plain)  # it waits to insert: the offsets are committed
         process.kill()
         process.wait()
     account.send_orders(20, first=1000)
@@ -80,7 +78,7 @@ def test_a_plain_loader_killed_after_it_committed_the_offsets_loses_what_it_had_
     assert count(plain) == (20, 20)  # of 520; and no run failed
 
 
-def test_a_plain_loader_whose_commit_fails_after_it_inserted_doubles_what_it_had_read(
+def test_a_plain_loader_whose_commit_fails_after_its_insert_doubles_the_records(
     plain: str, account: Account, faulty_network: KafkaProxy
 ) -> None:
     argv = (str(LOADER), "insert_first", faulty_network.address, account.topic)
@@ -95,7 +93,7 @@ def test_a_plain_loader_whose_commit_fails_after_it_inserted_doubles_what_it_had
     assert count(plain) == (1020, 520)
 
 
-# Where the offsets are moved and nothing else is; where all is done but the COMMIT.
+# The first lock stops the publish before it moves positions, the second before its COMMIT.
 BEFORE_OFFSETS, BEFORE_COMMIT = (
     "lock table penstock.position in share mode",
     "lock table penstock.event in access exclusive mode",
@@ -103,7 +101,7 @@ BEFORE_OFFSETS, BEFORE_COMMIT = (
 
 
 @pytest.mark.parametrize("point", [BEFORE_OFFSETS, BEFORE_COMMIT], ids=["rows are ready", "offsets are moved"])
-def test_penstock_killed_at_the_same_points_has_both_or_neither_and_the_next_run_loads_each_once(
+def test_penstock_killed_at_the_same_points_has_neither_and_the_next_run_loads_each(
     point: str, db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     loader = make_loader(account.topic)
@@ -125,7 +123,7 @@ def test_penstock_killed_at_the_same_points_has_both_or_neither_and_the_next_run
     assert find_faults(db, account) == []
 
 
-def test_penstock_killed_after_the_commit_has_both_and_the_next_run_loads_only_what_is_new(
+def test_penstock_killed_after_the_commit_has_both_and_the_next_run_loads_new_records(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     loader = make_loader(account.topic)
@@ -134,7 +132,9 @@ def test_penstock_killed_after_the_commit_has_both_and_the_next_run_loads_only_w
         assert load is not None
         loader.stage(load.load_id)
         with running(db, "-c", PUBLISH, str(load.load_id), account.bootstrap) as process:
-            await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "it is published")
+            await_true(
+                lambda: query(db, "select 1 from penstock.load where state = 'published'"), "the load is published"
+            )
             process.kill()
             process.wait()
         account.send_orders(20, first=1000)

@@ -1,4 +1,4 @@
-"""The reply to a produce request is lost: the producer sends again, and one record is in the log several times."""
+"""If the reply to a produce request is lost, the producer sends again, and the log holds the record several times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONCE = "select distinct on (_key) id from analytics.orders order by _key, _offse
 
 
 def produce(bootstrap: str, topic: str, count: int, **settings: Any) -> list[KafkaError | None]:
-    """Send orders in one batch, each with a key; what the producer was told of each comes back."""
+    """Send orders in one batch, each with a key; return the delivery report of each."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "enable.idempotence": False,
                          **HASTY, **settings})  # fmt: skip
     producer.list_topics(topic, timeout=10)
@@ -40,7 +40,7 @@ def produce(bootstrap: str, topic: str, count: int, **settings: Any) -> list[Kaf
     return told
 
 
-def test_three_lost_replies_make_four_copies_and_penstock_loads_them_as_four_offsets_that_a_query_finds(
+def test_three_lost_replies_make_four_copies_and_a_query_finds_their_four_offsets(
     db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy, make_loader: MakeLoader
 ) -> None:
     for acks in ("1", "all"):
@@ -63,17 +63,19 @@ def test_three_lost_replies_make_four_copies_and_penstock_loads_them_as_four_off
     assert query(db, f"select id from ({ONCE}) o order by id") == [(n,) for n in range(5)]
 
 
-def test_acks_0_acknowledges_what_never_arrived_and_the_table_holds_what_the_log_holds(
+def test_acks_0_acknowledges_lost_records_and_the_table_equals_the_log(
     db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy, make_loader: MakeLoader
 ) -> None:
     topic = make_topic()
     account = Account(kafka.bootstrap, topic, [Sent(0, n, order(n), "plain") for n in range(5)])
     assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5
     settings = {"bootstrap.servers": kafka.bootstrap}
-    # Nobody waits for a request with acks=0: it may still be on its way when the producer has ended.
+    # With acks=0 the producer does not wait: a request may still be on its way after the producer has ended.
     await_true(lambda: read_log(settings, topic, "read_committed").partitions[0].end == 5, "the log holds five records")
     faulty_network.lose_requests(PRODUCE, 1)
-    assert produce(faulty_network.address, topic, 5, acks="0") == [None] * 5  # told "delivered", and all five are gone
+    assert (
+        produce(faulty_network.address, topic, 5, acks="0") == [None] * 5
+    )  # reported as delivered, and all five are lost
     await_true(lambda: faulty_network.lost[PRODUCE] == 1, "the second request is lost")
 
     seen = run_hourly(kafka.bootstrap, topic, "hourly", auto_offset_reset="earliest")

@@ -1,4 +1,4 @@
-"""Transactions committed, aborted and in flight: what uses offsets, where the log ends, and what is loaded when."""
+"""Transactions that are committed, aborted or open: their offsets, the end of the log, and the loaded records."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
     return account
 
 
-def test_exactly_the_committed_records_are_loaded_and_those_in_flight_after_their_commit(
+def test_committed_records_are_loaded_and_records_in_flight_after_their_commit(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     in_flight = account.begin("c")
     account.leave_open(in_flight, map(order, range(300, 303)))  # [21, 24)
-    account.send_orders(2, first=400)  # [24, 26): committed, and behind one that is not
+    account.send_orders(2, first=400)  # [24, 26): committed, and behind an open transaction
     loader = make_loader(account.topic)
 
     assert read_ends(account) == {"read_committed": 21, UNCOMMITTED: 26}
-    assert len(read_plainly(account, UNCOMMITTED)) == 24  # five that never happened, three of which nobody knows yet
+    assert len(read_plainly(account, UNCOMMITTED)) == 24  # five aborted ones, three undecided ones
     assert len(read_plainly(account, "read_committed")) == 14
 
     with Watcher(db):
@@ -59,7 +59,7 @@ def test_exactly_the_committed_records_are_loaded_and_those_in_flight_after_thei
     assert (named.counts["aborted"], named.counts["marker"], named.unexplained) == (5, 3, ())
 
 
-def test_a_transaction_in_flight_that_is_aborted_is_never_loaded_and_a_plain_consumer_has_used_it_by_then(
+def test_an_open_transaction_that_aborts_is_never_loaded_but_a_plain_consumer_used_it(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     in_flight = account.begin("c")
@@ -79,7 +79,7 @@ def test_a_transaction_in_flight_that_is_aborted_is_never_loaded_and_a_plain_con
 
 
 def test_a_count_by_offsets_is_wrong_and_the_record_before_the_end_never_comes(account: Account) -> None:
-    """Why a load commits the end it has planned, and not the highest offset it has seen."""
+    """A load commits its planned end and not the highest offset it has seen; this test shows the reason."""
     account.transact(map(order, range(500, 502)), commit=True, name="d")  # [21, 23), and a marker at 23
     consumer = open_consumer(account.bootstrap, "ends", isolation_level="read_committed")
     consumer.assign([TopicPartition(account.topic, 0, 0)])
@@ -88,14 +88,14 @@ def test_a_count_by_offsets_is_wrong_and_the_record_before_the_end_never_comes(a
     consumer.close()
 
     assert (end - start, len(offsets)) == (24, 16)
-    assert max(offsets) == 22  # whoever waits for offset 23, the last before the end, waits for ever
+    assert max(offsets) == 22  # a consumer that waits for offset 23, the last before the end, waits for ever
     assert read_log({"bootstrap.servers": account.bootstrap}, account.topic, "read_committed").partitions == {
         0: PartitionLog(0, 24)
     }
 
 
 def read_plainly(account: Account, isolation: str) -> list[int]:
-    """What a consumer of its own group sees from the start."""
+    """Read from the start with a consumer of its own group."""
     consumer = open_consumer(account.bootstrap, f"see {isolation}", isolation_level=isolation)
     try:
         consumer.assign([TopicPartition(account.topic, 0, 0)])
@@ -105,7 +105,7 @@ def read_plainly(account: Account, isolation: str) -> list[int]:
 
 
 def read_ends(account: Account) -> dict[str, int]:
-    """Where the partition ends at both isolation levels."""
+    """The end of the partition at both isolation levels."""
     settings = {"bootstrap.servers": account.bootstrap}
     return {
         "read_committed": read_log(settings, account.topic, "read_committed").partitions[0].end,

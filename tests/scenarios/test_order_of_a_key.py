@@ -1,4 +1,4 @@
-"""Order: within a partition, for a key while its partition stays the same, and after partitions were added."""
+"""The order of records: within a partition, of a key in one partition, and after partitions were added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ select count(*) from (
     from analytics.orders) o where inverted
 """
 MOVED = "select count(*) from (select _key from analytics.orders group by _key having count(distinct _partition) > 1) o"
-# … and across partitions nothing does but the timestamps, which are the producers'.
+# … and across partitions only the timestamps do, which are the producers'.
 NEWEST_BY_TIMESTAMP = """
 select count(*) filter (where version = 4) from (
     select distinct on (_key) version from analytics.orders order by _key, _timestamp desc, _partition, _offset desc) o
@@ -43,7 +43,7 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
 
 
 def send_versions(account: Account, versions: Iterable[int], partitioner: str = "murmur2_random") -> dict[str, int]:
-    """Send every key in each version, a second apart; where each key went comes back."""
+    """Send every key in each version, a second apart; return the partition of each key."""
     producer = Producer({"bootstrap.servers": account.bootstrap, "partitioner": partitioner, "linger.ms": 5})
     went: dict[str, int] = {}
 
@@ -61,7 +61,7 @@ def send_versions(account: Account, versions: Iterable[int], partitioner: str = 
 
 
 def read_partitions(account: Account, partitions: Iterable[int]) -> list[Message]:
-    """Read these partitions, as one member of a group does."""
+    """Read these partitions, like one member of a group."""
     consumer = open_consumer(account.bootstrap, "members")
     try:
         consumer.assign([TopicPartition(account.topic, partition, 0) for partition in partitions])
@@ -71,11 +71,11 @@ def read_partitions(account: Account, partitions: Iterable[int]) -> list[Message
 
 
 def keep_last(messages: Iterable[Message]) -> dict[str, int]:
-    """A table that keeps what came last, as `insert … on conflict do update` does."""
+    """A table that keeps the last arrival of each key, like `insert … on conflict do update`."""
     return {message.key().decode(): json.loads(message.value())["version"] for message in messages}
 
 
-def test_added_partitions_break_the_order_of_the_keys_that_move_and_the_table_still_tells_it(
+def test_added_partitions_break_the_order_of_moved_keys_and_the_table_keeps_it(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     loader = make_loader(account.topic, **VERSIONED)
@@ -99,18 +99,18 @@ def test_added_partitions_break_the_order_of_the_keys_that_move_and_the_table_st
     assert find_faults(db, account) == []
 
 
-def test_two_clients_send_the_same_keys_to_other_partitions_unless_told_to_agree(account: Account) -> None:
+def test_two_clients_send_keys_to_different_partitions_unless_configured_alike(account: Account) -> None:
     add_partitions(account.bootstrap, account.topic, 4)
-    java = send_versions(account, [1], "murmur2_random")  # as Java's clients do
+    java = send_versions(account, [1], "murmur2_random")  # like Java's clients
     default = send_versions(account, [2], "consistent_random")  # librdkafka's own default
 
     assert sum(java[key] != default[key] for key in KEYS) == 81
 
 
-def test_offsets_are_the_order_within_a_partition_whatever_the_timestamps_say(
+def test_offsets_give_the_order_within_a_partition_even_with_wrong_timestamps(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
-    """A clock that was set back: by timestamps the newest version is the wrong one."""
+    """With a clock that was set back, the newest version by timestamp is the wrong one."""
     for version, timestamp in ((1, NOON), (2, NOON + 1000), (3, NOON - 5000)):
         value = json.dumps({"id": version, "note": "clock", "version": version}).encode()
         account.send([value], partition=0, key=b"clock", timestamp=timestamp)

@@ -1,4 +1,4 @@
-"""Two loaders at once: fence first, restore second. The other order doubles or loses, whatever else is right."""
+"""Two loaders at once: fence first, restore second. The other order doubles or loses rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ModelLoader:
         )
 
     def restore(self) -> int:
-        """Where to go on."""
+        """Read the position from which to continue."""
         [position] = self.connection.execute("select at from model.position").fetchone() or (0,)
         return position
 
@@ -71,7 +71,7 @@ def model(db: str) -> str:
 @pytest.mark.parametrize(
     ("fence_first", "rows", "distinct", "old_published"), [(False, 250, 150, True), (True, 150, 150, False)]
 )
-def test_a_loader_that_restores_before_it_fences_doubles_what_the_other_published_between(
+def test_restoring_before_fencing_doubles_rows_that_are_published_in_between(
     fence_first: bool, rows: int, distinct: int, old_published: bool, model: str
 ) -> None:
     with psycopg.connect(model, autocommit=True) as one, psycopg.connect(model, autocommit=True) as two:
@@ -86,7 +86,7 @@ def test_a_loader_that_restores_before_it_fences_doubles_what_the_other_publishe
         else:
             position = new.restore()
             published = old.publish(old_position, 100)
-            new.fence()  # too late: there is nobody to fence any more
+            new.fence()  # too late: the old loader has already published
         assert new.publish(position, 150)
 
     assert published is old_published
@@ -94,10 +94,10 @@ def test_a_loader_that_restores_before_it_fences_doubles_what_the_other_publishe
 
 
 @pytest.mark.parametrize(("fence_first", "rows"), [(False, 50), (True, 150)])
-def test_a_loader_that_restores_before_it_fences_loses_what_the_other_had_claimed(
+def test_restoring_before_fencing_loses_rows_that_the_old_loader_claimed(
     fence_first: bool, rows: int, model: str
 ) -> None:
-    """As loaders do that move the position when they begin, and put it back when they are ended."""
+    """The model of a loader that moves the position when it begins, and moves it back when it is ended."""
     with psycopg.connect(model, autocommit=True) as one, psycopg.connect(model, autocommit=True) as two:
         old, new = ModelLoader(one, 1), ModelLoader(two, 2)
         old.start()
@@ -140,7 +140,7 @@ def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
     with Watcher(db), ThreadPoolExecutor() as threads:
         faulty_network.hush()
         planning = threads.submit(new.plan)
-        await_true(lambda: faulty_network.held, "the plan asks Kafka")
+        await_true(lambda: faulty_network.held, "the plan queries Kafka")
         with locked(db, "lock table penstock.position in access exclusive mode"):
             faulty_network.speak()
             await_blocked(db)  # the plan has fenced, and cannot read the positions yet
@@ -158,7 +158,7 @@ def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
     assert find_faults(db, account) == []
 
 
-def test_a_zombie_that_publishes_while_a_plan_asks_kafka_is_planned_behind(
+def test_a_plan_starts_behind_a_zombie_that_publishes_while_it_queries_kafka(
     db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
 ) -> None:
     old = make_loader(account.topic)
@@ -170,8 +170,8 @@ def test_a_zombie_that_publishes_while_a_plan_asks_kafka_is_planned_behind(
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         faulty_network.hush()
-        planning = threads.submit(new.plan)  # what it has fenced and read is taken back while it waits
-        await_true(lambda: faulty_network.held, "the plan asks Kafka")
+        planning = threads.submit(new.plan)  # its fencing and reading is rolled back while it waits
+        await_true(lambda: faulty_network.held, "the plan queries Kafka")
         assert publish_load(db, old.settings.kafka, zombie.load_id).by_this_call
         faulty_network.speak()
         load = planning.result(60)
@@ -184,7 +184,7 @@ def test_a_zombie_that_publishes_while_a_plan_asks_kafka_is_planned_behind(
     assert find_faults(db, account) == []
 
 
-def test_a_plan_made_while_another_publishes_waits_and_goes_on_behind_it(
+def test_a_plan_waits_for_a_running_publish_and_starts_behind_it(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     loader = make_loader(account.topic)
@@ -197,7 +197,7 @@ def test_a_plan_made_while_another_publishes_waits_and_goes_on_behind_it(
         with locked(db, "lock table penstock.event in access exclusive mode"):
             publishing = threads.submit(
                 publish_load, db, loader.settings.kafka, first.load_id
-            )  # done, but for its COMMIT
+            )  # complete except for its COMMIT
             await_blocked(db)
             planning = threads.submit(loader.plan)
             await_true(lambda: len(query(db, WAITING)) == 2, "the plan waits too")
@@ -218,7 +218,7 @@ WAITING = (
 )
 
 
-def test_two_that_publish_the_same_load_at_once_publish_it_once(
+def test_two_processes_that_publish_the_same_load_publish_it_once(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
     loader = make_loader(account.topic)

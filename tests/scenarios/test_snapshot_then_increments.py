@@ -1,4 +1,4 @@
-"""A table loaded whole first, and then hour by hour, while producers never stop: what happens at the seam."""
+"""A table is loaded completely, then every hour, while producers never stop: no record is lost or doubled between."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_plain_increments_after_a_snapshot_lose_by_latest_and_lose_and_double_by
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
     send_at(account, range(100), NOON - 1000)
-    # The snapshot begins at noon, and while it is read …
+    # The snapshot begins at noon. These records arrive while it is read …
     send_at(account, range(100, 120), NOON + 1000)
     snapshot = read_from(account, 0)
-    # … and after it was read, while it is being written; ten of these by a producer whose clock is an hour late.
+    # … and these after it was read, while it is written; ten of them from a producer whose clock is an hour late.
     send_at(account, range(120, 150), NOON + 2000)
     send_at(account, range(150, 160), NOON + 3000 - HOUR)
     loader = make_loader(account.topic)
@@ -44,8 +44,8 @@ def test_plain_increments_after_a_snapshot_lose_by_latest_and_lose_and_double_by
     rest = loader.run()
 
     sent = set(range(200))
-    assert (len(by_latest), len(sent - set(by_latest))) == (160, 40)  # 40 lost: written before the consumer was there
-    # 20 doubled, which came while the snapshot was read; 10 lost, whose clock said that their hour was over.
+    assert (len(by_latest), len(sent - set(by_latest))) == (160, 40)  # 40 lost: written before the consumer started
+    # 20 doubled: they arrived while the snapshot was read. 10 lost: their timestamps are in the hour before.
     assert (len(by_time), len(set(by_time)), sent - set(by_time)) == (210, 190, set(range(150, 160)))
     assert whole is not None
     assert rest is not None
@@ -54,7 +54,7 @@ def test_plain_increments_after_a_snapshot_lose_by_latest_and_lose_and_double_by
     assert find_faults(db, account) == []
 
 
-def test_the_whole_log_and_then_loads_while_producers_go_on_add_up_to_the_record(
+def test_loads_while_producers_continue_hold_every_record_once(
     db: str, kafka: Broker, make_topic: MakeTopic, make_loader: MakeLoader
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(3))
@@ -66,7 +66,7 @@ def test_the_whole_log_and_then_loads_while_producers_go_on_add_up_to_the_record
             loads = [loader.run()]
             for _ in range(3):
                 before = len(account.sent)
-                await_true(lambda n=before: len(account.sent) > n + 500, "the producers have gone on")  # type: ignore[misc]
+                await_true(lambda n=before: len(account.sent) > n + 500, "the producers have sent 500 more")  # type: ignore[misc]
                 loads.append(loader.run())
         loads.append(loader.run())
 
@@ -82,7 +82,7 @@ def test_the_whole_log_and_then_loads_while_producers_go_on_add_up_to_the_record
 
 @contextmanager
 def producing(account: Account, first: int) -> Iterator[None]:
-    """Produce orders with rising numbers, on and on, while the block runs."""
+    """Produce orders with rising numbers while the block runs."""
     done = threading.Event()
     errors: list[BaseException] = []
 
@@ -92,7 +92,7 @@ def producing(account: Account, first: int) -> Iterator[None]:
             while not done.wait(0.02):
                 account.send_orders(100, first=number)
                 number += 100
-        except BaseException as error:  # the test's own thread raises it, below
+        except BaseException as error:  # raised again below, in the thread of the test
             errors.append(error)
 
     thread = threading.Thread(target=produce)
@@ -106,7 +106,7 @@ def producing(account: Account, first: int) -> Iterator[None]:
 
 
 def send_at(account: Account, numbers: range, timestamp: int) -> None:
-    """Send orders that carry this timestamp, as a producer's clock gives it."""
+    """Send orders with this timestamp, as a producer's clock gives it."""
     account.send(map(order, numbers), partition=0, timestamp=timestamp)
 
 
@@ -121,7 +121,7 @@ def read_from(account: Account, offset: int) -> list[int]:
 
 
 def read_hour(account: Account, start: int) -> list[int]:
-    """Read what the timestamps say is of one hour, as hourly jobs do that know no offsets."""
+    """Read the records whose timestamps are in one hour, as an hourly job without offsets does."""
     consumer = open_consumer(account.bootstrap, "hour")
     try:
         consumer.assign(consumer.offsets_for_times([TopicPartition(account.topic, 0, start)], timeout=10))

@@ -1,4 +1,4 @@
-"""The same lost replies as in `test_lost_replies_double_records.py`, and a producer whose broker knows its copies."""
+"""The replies of `test_lost_replies_double_records.py` are lost, but the broker recognizes the producer's copies."""
 
 from __future__ import annotations
 

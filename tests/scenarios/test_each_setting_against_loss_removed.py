@@ -1,4 +1,4 @@
-"""The settings that lose nothing, each taken away in turn: what is lost, and what Penstock says of it."""
+"""Each setting against loss is removed in turn: the lost records, and the report of Penstock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def produce(
     settings: Mapping[str, Any],
     after_first: Callable[[], None] | None = None,
 ) -> tuple[list[int], list[str]]:
-    """Send orders one by one; the acknowledged ones come back, and the names of the others' errors."""
+    """Send orders one by one; return the acknowledged ones, and the names of the errors of the others."""
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
     producer.list_topics(topic, timeout=10)
     acknowledged: list[int] = []
@@ -59,7 +59,7 @@ def produce(
 
 
 def read_log(bootstrap: str, topic: str, offset: int = 0) -> list[int]:
-    """What the log holds from an offset on, in its order."""
+    """Read the ids of the log from an offset on, in the order of the log."""
     consumer = open_consumer(bootstrap, "log")
     with closing(consumer):
         consumer.assign([TopicPartition(topic, 0, offset)])
@@ -67,7 +67,7 @@ def read_log(bootstrap: str, topic: str, offset: int = 0) -> list[int]:
 
 
 def account_for(bootstrap: str, topic: str, log: list[int]) -> Account:
-    """The account of a log that holds just these orders, from offset 0 on."""
+    """The account of a log that holds exactly these orders, from offset 0 on."""
     return Account(bootstrap, topic, [Sent(0, offset, order(id_), "plain") for offset, id_ in enumerate(log)])
 
 
@@ -87,7 +87,7 @@ def test_without_retries_a_lost_request_is_a_lost_record_and_with_them_it_is_not
 
 
 @pytest.mark.parametrize(("idempotent", "log"), [(False, [0, 2, 3, 4, 5, 1]), (True, [0, 1, 2, 3, 4, 5])])
-def test_without_idempotence_a_request_sent_again_overtakes_the_order_and_the_table_has_the_logs_order(
+def test_without_idempotence_a_retry_changes_the_order_and_the_table_has_the_logs_order(
     idempotent: bool, log: list[int], db: str, kafka: Broker, make_topic: MakeTopic, faulty_network: KafkaProxy,
     make_loader: MakeLoader,
 ) -> None:  # fmt: skip
@@ -115,7 +115,7 @@ def test_acks_1_acknowledges_records_that_die_with_the_leader_and_acks_all_does_
     before = loader.run()
 
     with stopped(cluster.brokers[2], cluster.brokers[3]):
-        # What these two had asked for already may still reach them: the first record is for that.
+        # The pending fetches of these two may still be answered: the first record answers them.
         acknowledged = {acks: list[int]() for acks in topics}
         for acks, topic in topics.items():
             for numbers in (range(10, 11), range(11, 61)):
@@ -125,7 +125,7 @@ def test_acks_1_acknowledges_records_that_die_with_the_leader_and_acks_all_does_
         cluster.brokers[1].kill()
     for topic in topics.values():
         cluster.await_leader(topic, {2, 3})
-        # What has reached one of the two alone, all may read as soon as the other has it: before a later record.
+        # A record on one of the two is readable as soon as the other has it, which is before a later record.
         assert len(produce(cluster.brokers[2].bootstrap, topic, range(61, 62), ALL)[0]) == 1
     logs = {acks: read_log(cluster.bootstrap, topic) for acks, topic in topics.items()}
     loader.run()
@@ -155,10 +155,10 @@ def stopped(*brokers: Broker) -> Iterator[None]:
 # --- the topic ------------------------------------------------------------------------------------------------------
 
 
-def test_one_copy_alone_loses_what_it_acknowledged_and_penstock_stops_with_the_exact_offsets(
+def test_a_single_copy_loses_acknowledged_records_and_penstock_names_the_offsets(
     db: str, cluster: Cluster, make_loader: MakeLoader
 ) -> None:
-    """One fault for four topics: the follower is gone, the leader goes on alone and dies, the follower comes back."""
+    """One fault for four topics: the follower fails, the leader continues alone and dies, the follower comes back."""
     unclean = cluster.create_topic([(1, 2)], min_insync_replicas="1", unclean_leader_election_enable="true")
     clean = cluster.create_topic([(1, 2)], min_insync_replicas="1", unclean_leader_election_enable="false")
     strict = cluster.create_topic([(1, 2)], min_insync_replicas="2", unclean_leader_election_enable="false")
@@ -180,23 +180,23 @@ def test_one_copy_alone_loses_what_it_acknowledged_and_penstock_stops_with_the_e
     assert [load and load.rows for load in loaded.values()] == [150, 150, 100, 150]
 
     cluster.brokers[1].kill()
-    shutil.rmtree(cluster.brokers[1].folder / "data" / f"{single}-0")  # the disk is gone, and there is no copy
+    shutil.rmtree(cluster.brokers[1].folder / "data" / f"{single}-0")  # the disk is lost, and there is no copy
     cluster.brokers[2].spawn()
     cluster.brokers[2].await_ready()
     cluster.await_leader(unclean, {2})
 
-    # unclean.leader.election.enable=true: the log was cut below what was loaded.
+    # unclean.leader.election.enable=true: the log was truncated below the loaded offsets.
     with pytest.raises(LogLostError, match="the position 150 is beyond the end of the log, 100") as cut:
         loaders[unclean].plan()
     assert cut.value.ranges == (Range(0, 100, 150),)
-    # … and it has grown past it since: by its offsets, nothing shows any more.
+    # … and it has grown past them since: its offsets no longer show the truncation.
     produce(cluster.bootstrap, unclean, range(1000, 1060), ALL)
     with pytest.raises(LogLostError, match="the log was cut at 100, below the position 150") as cut:
         loaders[unclean].plan()
     assert cut.value.ranges == (Range(0, 100, 150),)
-    # A plain consumer that had read to 150 goes on there: it never sees 50 of the 60 new records.
+    # A plain consumer that had read to 150 continues there: it never sees 50 of the 60 new records.
     assert read_log(cluster.bootstrap, unclean, 150) == list(range(1050, 1060))
-    # unclean.leader.election.enable=false: no leader until the one that has everything is back. Late, and nothing lost.
+    # unclean.leader.election.enable=false: no leader until the broker with all records is back. Late, but complete.
     assert cluster.find_leader(clean) == -1
     with pytest.raises(PenstockKafkaError, match="did not answer"):
         loaders[clean].plan()
@@ -208,7 +208,7 @@ def test_one_copy_alone_loses_what_it_acknowledged_and_penstock_stops_with_the_e
     again = loaders[clean].run()
     assert again is not None
     assert (again.ranges, again.rows) == ((Range(0, 150, 160),), 10)
-    # Replication factor 1, and the disk is gone.
+    # Replication factor 1, and the disk is lost.
     with pytest.raises(LogLostError, match="the position 150 is beyond the end of the log, 0"):
         loaders[single].plan()
     for topic in (clean, strict):
@@ -220,7 +220,7 @@ def test_one_copy_alone_loses_what_it_acknowledged_and_penstock_stops_with_the_e
 # --- the consumer ---------------------------------------------------------------------------------------------------
 
 
-def test_auto_commit_loses_what_was_polled_and_not_yet_processed_and_penstock_commits_what_is_published(
+def test_auto_commit_loses_polled_records_and_penstock_commits_published_ones(
     db: str, kafka: Broker, make_topic: MakeTopic, make_loader: MakeLoader
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
@@ -241,7 +241,7 @@ def test_auto_commit_loses_what_was_polled_and_not_yet_processed_and_penstock_co
     loader = make_loader(account.topic)
     load = loader.plan()
     assert load is not None
-    loader.stage(load.load_id)  # all is read; and the process dies here
+    loader.stage(load.load_id)  # all records are read; the process dies here
     again = loader.run()
 
     assert (len(polled), processed) == (100, [])
