@@ -21,6 +21,7 @@ from penstock.ledger.load import read_load
 from penstock.load.publish import publish_load
 from penstock.load.validate import Verdict, validate_load
 from penstock.model.ranges import Range
+from penstock.quality.checker import Access
 from penstock.waiting import wait_until
 from privileges import superuser
 
@@ -265,7 +266,7 @@ def test_warning_is_counted_and_lets_the_load_pass(db: str, bound: Bind) -> None
     again = validate_load(db, load_id)
     assert (again.passed, again.warnings) == (True, 1)
     publish_load(db, bound(db), load_id)
-    assert validate_load(db, load_id).told == f"orders: load {load_id} is published already; it stays."
+    assert validate_load(db, load_id).summary == f"orders: load {load_id} is published already; it stays."
 
 
 def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:
@@ -391,7 +392,6 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     db: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from penstock.quality import suite
-    from penstock.quality.checker import Access
 
     caplog.set_level(logging.DEBUG)
     password = str(urlsplit(db).password)
@@ -399,7 +399,7 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     with connect(db) as connection:
         load = read_load(connection, load_id)
     with warnings.catch_warnings(action="ignore"):
-        source = suite._open_batch(Access(db, None), load).datasource
+        source = suite.open_batch(Access(db, None), load).datasource
     assert source.connection_string == "postgresql+psycopg://"
     assert password not in repr(source.dict())
     wrong = db.replace(password, "canary-in-the-mine")
@@ -409,6 +409,34 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     shown = caplog.text + str(caught.value) + repr(caught.value) + "".join(capfd.readouterr())
     assert password not in shown
     assert "canary-in-the-mine" not in shown
+
+
+def test_severities_reach_great_expectations(db: str) -> None:
+    from penstock.quality.suite import build_suite
+
+    check = {"expect": "expect_column_values_to_not_be_null", "column": "id"}
+    load_id = stage_rows(db, pipeline=declare("topic", checks=[check, {**check, "severity": "warning"}]))
+    with connect(db) as connection:
+        suite = build_suite(read_load(connection, load_id), [])
+
+    assert [expectation.severity for expectation in suite.expectations] == ["critical"] * 7 + ["warning"]
+
+
+def test_a_built_in_expectation_counts_for_itself_in_another_suite(db: str) -> None:
+    from penstock.quality.expectations import ExpectOffsetsToBeAccountedFor
+    from penstock.quality.suite import open_batch
+
+    load_id = stage_rows(db)
+    with connect(db) as connection:
+        load = read_load(connection, load_id)
+    expectation = ExpectOffsetsToBeAccountedFor(load_id=load_id, attempt=1)
+    with warnings.catch_warnings(action="ignore"):
+        assert open_batch(Access(db, None), load).validate(expectation).success
+        execute(db, f"delete from penstock_stage.load_{load_id}_1 where _offset = 3")
+        result = open_batch(Access(db, None), load).validate(expectation)
+
+    assert not result.success
+    assert [each["success"] for each in result.result["details"]["partitions"]] == [False, True]
 
 
 def test_validate_writes_no_progress_bars(db: str, capfd: pytest.CaptureFixture[str]) -> None:

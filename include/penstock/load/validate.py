@@ -1,4 +1,4 @@
-"""The validate step: run the checks on what was staged, keep what they found, and decide."""
+"""The validate step: run the checks on the staged rows, store the results, and decide."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a load's checks. `cause` says why it is held; `told` says it all in one line."""
+    """The decision on a load. `cause` is the reason for which the load is held; `summary` is one line for a person."""
 
     load: Load
     attempt: int
     passed: bool
     cause: str | None
     warnings: int
-    told: str
+    summary: str
 
 
 def import_ahead() -> threading.Thread:
@@ -50,15 +50,15 @@ def import_ahead() -> threading.Thread:
 
 
 def validate_load(db_uri: str, load_id: int, checker_uri: str | None = None) -> Verdict:
-    """Validate a staged load: it becomes validated or held. One that was decided on before stays as it is.
+    """Validate a staged load: it becomes validated or held. An earlier decision stays.
 
-    The checks run by the login of `checker_uri`; without one the loader's session takes their role.
+    The checks run by the login of `checker_uri`. Without it, the loader's session sets their role.
     """
     with connect(db_uri) as connection:
         load = read_load(connection, load_id)
         decided = find_verdict(connection, load)
     verdict = decided or _check(db_uri, load, checker_uri)
-    log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.told)
+    log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.summary)
     return verdict
 
 
@@ -74,24 +74,24 @@ def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
                 revoke_checks(connection, attempt_table(load.load_id, load.attempt))
                 connection.commit()
                 raise
-            # Somebody else has moved the load on, and its table with it.
+            # Another process has changed the load's state, and moved its table.
             return _find_other_verdict(connection, current, load)
     with connect(db_uri) as connection:
         return decide(connection, load, checked)
 
 
 def find_verdict(connection: Connection, load: Load) -> Verdict | None:
-    """The verdict on a load that was decided on before; None for one that is staged; any other has no verdict."""
+    """Find the verdict on a load that is decided already; None for a staged load, an error for any other."""
     if load.state == "staged":
         return None
     if load.state == "held":
-        return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, told=_tell_held(load))
+        return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, summary=_describe_held(load))
     if load.state in ("validated", "published"):
         count = _count_warnings(connection, load)
-        told = f"{load.pipeline}: load {load.load_id} is {load.state} already; it stays."
-        return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, told=told)
+        summary = f"{load.pipeline}: load {load.load_id} is {load.state} already; nothing was changed."
+        return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, summary=summary)
     raise FencedError(
-        f"the load is {load.state}, not staged; there is nothing to validate.",
+        f"the load is {load.state}, not staged, so it cannot be validated.",
         pipeline=load.pipeline,
         load=load.load_id,
         ranges=load.ranges,
@@ -100,16 +100,16 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
 
 
 def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
-    """Keep the results and move the load, in the caller's transaction, unless somebody else was faster."""
+    """Store the results and change the load's state, in the caller's transaction, unless another process was faster."""
     _run(connection, "lock_load", load_id=load.load_id)
     current = read_load(connection, load.load_id)
     if current.state != "staged" or current.attempt != load.attempt:
         return _find_other_verdict(connection, current, load)
     results = checked.results
-    # The checks of another pipeline run by the same role: they must not read the rows of a load that is held.
+    # The checks of all pipelines run as one role, and must not read the rows of another pipeline's held load.
     revoke_checks(connection, attempt_table(load.load_id, load.attempt))
     record_checks(connection, load, results)
-    _keep_fingerprints(connection, load, checked.row_hashes)
+    _store_fingerprints(connection, load, checked.row_hashes)
     cause = describe_failures(results)
     if cause is None:
         pass_checks(connection, load)
@@ -117,11 +117,11 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
         hold_load(connection, load, cause)
     settled = read_load(connection, load.load_id)
     warned = [result for result in results if not result.success and result.severity == "warning"]
-    told = _tell_held(settled) if cause else _tell_passed(settled, len(results), warned)
-    return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), told=told)
+    summary = _describe_held(settled) if cause else _describe_passed(settled, len(results), warned)
+    return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), summary=summary)
 
 
-def _keep_fingerprints(connection: Connection, load: Load, row_hashes: Mapping[int, Decimal]) -> None:
+def _store_fingerprints(connection: Connection, load: Load, row_hashes: Mapping[int, Decimal]) -> None:
     for partition, row_hash in row_hashes.items():
         _run(connection, "keep_row_hash", load_id=load.load_id, partition=partition, row_hash=row_hash)
     by_key = sql.SQL(read_statements("ledger/check_result")["keep_row_hashes_by_key"].decode()).format(
@@ -134,7 +134,7 @@ def _find_other_verdict(connection: Connection, current: Load, checked: Load) ->
     found = find_verdict(connection, current) if current.attempt == checked.attempt else None
     if found is None:
         raise FencedError(
-            f"attempt {checked.attempt} was checked, and attempt {current.attempt} is current by now.",
+            f"attempt {checked.attempt} was checked, but attempt {current.attempt} is current now.",
             pipeline=checked.pipeline,
             load=checked.load_id,
             next_step=advice.WAIT_FOR_OTHER_PROCESS,
@@ -143,7 +143,7 @@ def _find_other_verdict(connection: Connection, current: Load, checked: Load) ->
 
 
 def describe_failures(results: Sequence[CheckResult]) -> str | None:
-    """Say in one line which check holds the load, where, and what it observed; None if none does."""
+    """Describe in one line the first check that holds the load; None if no check does."""
     failed = [result for result in results if not result.success and result.severity == "error"]
     if not failed:
         return None
@@ -152,21 +152,21 @@ def describe_failures(results: Sequence[CheckResult]) -> str | None:
 
 
 def describe_result(result: CheckResult) -> str:
-    """Say in one line what an expectation observed."""
+    """Describe in one line the figures that an expectation observed."""
     where = f" partition {result.partition}" if result.partition is not None else ""
     column = f" column {result.column}" if result.column else ""
     observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
     return f"{result.expectation}{column}{where}: {observed or 'not met'}"
 
 
-def _tell_held(load: Load) -> str:
+def _describe_held(load: Load) -> str:
     return f"{load.pipeline}: load {load.load_id} is held: {load.cause}"
 
 
-def _tell_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> str:
-    told = f"{load.pipeline}: load {load.load_id} validated, {checks} checks"
+def _describe_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> str:
+    summary = f"{load.pipeline}: load {load.load_id} validated, {checks} checks"
     warnings = "; ".join(map(describe_result, warned))
-    return f"{told}, {len(warned)} warnings: {warnings}" if warned else told
+    return f"{summary}, {len(warned)} warnings: {warnings}" if warned else summary
 
 
 def _count_warnings(connection: Connection, load: Load) -> int:

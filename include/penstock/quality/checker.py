@@ -1,8 +1,8 @@
-"""The connection of the checks. A declared check may hold SQL, so it runs by a role that can read a few tables only.
+"""The connection of the checks. A declared check may hold SQL, so it runs as a role that can read a few tables only.
 
-By a login of its own (PENSTOCK_DB_CHECKER) it cannot be anybody else. Without one the loader's session takes the role
-for each statement: a check can leave the role within its own statement, and then has the loader's rights for the rest
-of it.
+The login in PENSTOCK_DB_CHECKER confines a check for certain. Without it, the loader's session sets the role before
+each statement: a check can then reset the role within its statement, and has the loader's rights until the statement
+ends.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _query, _query_for_row = Room("quality/checker").run, Room("quality/checker").ru
 log = logging.getLogger(__name__)
 
 IDLE = "10min"
-BY = "give PENSTOCK_DB_CHECKER (in Airflow: the connection penstock_db_checker) a login of its own, made by"
+OWN_LOGIN = "set PENSTOCK_DB_CHECKER (in Airflow: the connection penstock_db_checker) to a login of its own, created by"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the checks get to the database: by which login, and as which role if that is not the login's own."""
+    """The login by which the checks connect, and the role that they set; None if the login's own rights count."""
 
     db: str
     role: str | None
@@ -45,26 +45,26 @@ class Access:
 
     @property
     def is_other(self) -> bool:
-        """Whether the checks run by other rights than the loader's."""
+        """Whether the checks run with other rights than the loader's."""
         return self.own_login or self.role is not None
 
     def describe(self) -> str:
-        """Say it to a person."""
+        """Describe the access for a person."""
         if self.own_login:
             return "the checks have a login of their own"
         create = "create role penstock_checks login password '…' in role penstock_checker"
         if self.role is None:
-            told = "the checks run with the loader's rights, read-only. Run `penstock migrate` as a superuser"
-            return f"{told}; {BY} {create}"
-        told = f"the checks run by `set role {self.role}`, which a check's SQL can undo within its statement"
-        return f"{told}. Better: {BY} {create}"
+            found = "the checks run with the loader's rights, read-only. Run `penstock migrate` as a superuser"
+            return f"{found}; {OWN_LOGIN} {create}"
+        found = f"the checks run as `set role {self.role}`, which a check's SQL can reset within its statement"
+        return f"{found}. Better: {OWN_LOGIN} {create}"
 
 
 class OneStatement(psycopg.Cursor[Any]):
-    """A cursor that runs one statement at a time, by the extended protocol, read-only and within a limit.
+    """A cursor that runs one statement at a time by the extended protocol, read-only and within a time limit.
 
-    Only the extended protocol makes the server refuse `select 1; commit; insert …`. What a statement changes of the
-    session is set back before the next.
+    Only the extended protocol makes the server refuse `select 1; commit; insert …`. The session's settings are restored
+    before each statement, because the statement before it may have changed them.
     """
 
     before = ""
@@ -74,7 +74,7 @@ class OneStatement(psycopg.Cursor[Any]):
         query: Any,  # noqa: ANN401 - psycopg has an overload for each kind of query
         params: Params | None = None,
         *,
-        prepare: bool | None = None,  # noqa: ARG002 - prepared is what makes it the extended protocol
+        prepare: bool | None = None,  # noqa: ARG002 - a prepared statement uses the extended protocol
         binary: bool | None = None,
     ) -> Self:
         """Run a statement."""
@@ -83,7 +83,7 @@ class OneStatement(psycopg.Cursor[Any]):
 
 
 def choose_access(connection: Connection, db: str, checker: str | None) -> Access:
-    """Choose how the checks get to the database."""
+    """Choose the login and the role of the checks."""
     if checker is not None:
         return Access(checker, None, own_login=True)
     row = _query_for_row(connection, "may_become", role=CHECKER)
@@ -91,7 +91,7 @@ def choose_access(connection: Connection, db: str, checker: str | None) -> Acces
 
 
 def open_checker(access: Access, timeout_minutes: int) -> psycopg.Connection[Any]:
-    """Connect as the checks do."""
+    """Open a connection for checks."""
     connection = connect(access.db)
     connection.execute(sql.SQL("set idle_session_timeout = {}").format(sql.Literal(IDLE)))
     connection.commit()
@@ -109,21 +109,21 @@ def open_checker(access: Access, timeout_minutes: int) -> psycopg.Connection[Any
 
 
 def refuse_strong(access: Access, load: Load) -> None:
-    """Refuse to run checks by a role that may do more than read."""
+    """Refuse to run checks as a role that may do more than read."""
     target = load.declaration.target
     with connect(access.db) as connection:
         fault = find_strength(connection, access, [target.schema_name])
     if fault:
         raise ChecksCrashedError(
-            f"the checks are not run: {fault[0]}.",
+            f"the checks were not run: {fault[0]}.",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step=f"let a superuser run `{fault[1]};`, then try the validate step again.",
+            next_step=f"run `{fault[1]};` as a superuser, then retry the validate step.",
         )
 
 
 def find_strength(connection: Connection, access: Access, schemas: Sequence[str]) -> tuple[str, str] | None:
-    """Find what the checks' role may do and must not, and the statement that takes it away."""
+    """Find a right that the checks' role must not have, and the statement that revokes it."""
     if not access.is_other:
         return None
     row = _query_for_row(connection, "read_strength", role=access.role, strong=STRONG, schemas=list(schemas))
@@ -153,10 +153,10 @@ STRONG = [
 
 
 def grant_reads(connection: Connection, load: Load) -> None:
-    """Let the checks read the attempt's table and what the declaration names, in the caller's transaction."""
+    """Grant the checks to read the attempt's table and the tables under `checks_read`, in the caller's transaction."""
     if not _query_for_row(connection, "role_exists", role=CHECKER)["found"]:
         return
-    # Two validations of one attempt take turns: PostgreSQL refuses to change the rights of a table twice at a time.
+    # Two validations of one attempt take turns, because PostgreSQL refuses two concurrent grants on one table.
     Room("ledger/check_result").run(connection, "lock_load", load_id=load.load_id)
     _grant(connection, load, STAGE_SCHEMA, attempt_table_name(load.load_id, load.attempt))
     for table in load.declaration.checks_read:
@@ -167,7 +167,7 @@ def _grant(connection: Connection, load: Load, schema: str, table: str) -> None:
     named = sql.Identifier(schema, table).as_string(None)
     row = _query_for_row(connection, "may_read", role=CHECKER, schema=schema, table=table)
     if row["may_use"] is None or row["may_read"] is None:
-        raise _not_readable(load, f"there is no table {named}", "name a table that exists under checks_read")
+        raise _not_readable(load, f"the table {named} does not exist", "name an existing table under `checks_read`")
     usage = f"grant usage on schema {sql.Identifier(schema).as_string(None)} to {CHECKER}"
     statements = [] if row["may_use"] else [usage]
     statements += [] if row["may_read"] else [f"grant select on {named} to {CHECKER}"]
@@ -179,14 +179,14 @@ def _grant(connection: Connection, load: Load, schema: str, table: str) -> None:
             break
     row = _query_for_row(connection, "may_read", role=CHECKER, schema=schema, table=table)
     if not (row["may_use"] and row["may_read"]):
-        told = "; ".join(statements)
-        raise _not_readable(load, f"they may not read {named}", f"let the owner of {named} run `{told};`")
+        missing = "; ".join(statements)
+        raise _not_readable(load, f"they may not read {named}", f"run `{missing};` as the owner of {named}")
 
 
 def _not_readable(load: Load, what: str, next_step: str) -> ChecksCrashedError:
     return ChecksCrashedError(
-        f"the checks are not run: {what}.",
+        f"the checks were not run: {what}.",
         pipeline=load.pipeline,
         load=load.load_id,
-        next_step=f"{next_step}, then try the validate step again.",
+        next_step=f"{next_step}, then retry the validate step.",
     )

@@ -1,4 +1,4 @@
-"""What the tables hold of one attempt, counted by partition in one query."""
+"""The rows, quarantined records and holes of one attempt, counted by partition in one query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_SAMPLES = 10
 NOTHING = sql.SQL("")
 
-# Runs one statement with its values, and gives the rows by column names.
+# Runs one statement with its values; the rows are mappings by column name.
 Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]]"
 
 
@@ -26,8 +26,8 @@ Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, An
 class PartitionCounts:
     """One partition of one attempt.
 
-    `rows` and `quarantined` are counted in the staged table and in the quarantine, within the plan's ranges; what lies
-    outside the plan is counted apart. `holes` is what the readers counted: the one figure that no table can tell.
+    `rows` and `quarantined` count the staged table and the quarantine within the plan's ranges; rows and records
+    outside the plan have counts of their own. `holes` is the readers' count, because a hole leaves no trace in a table.
     """
 
     partition: int
@@ -46,32 +46,48 @@ class PartitionCounts:
     unread: int
     from_offset: int | None
     position: int | None
-    row_hash: Decimal
     samples: Mapping[str, Sequence[Any]]
 
 
-def count_partitions(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> list[PartitionCounts]:
-    """Count an attempt. `ask` runs a statement, wherever the connection comes from."""
+@dataclass(frozen=True, slots=True)
+class AttemptCounts:
+    """All partitions of one attempt, and the fingerprint of each partition's rows, which the same pass computes."""
+
+    partitions: list[PartitionCounts]
+    row_hashes: dict[int, Decimal]
+
+
+def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> AttemptCounts:
+    """Count the rows of an attempt. `ask` runs a statement on the caller's connection."""
     values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
     [planned] = ask(read_statements("ledger/check_result")["read_declaration"].decode(), values)
     row_hash = hash_row(Pipeline.read_kept(planned["declaration"]))
     rows = ask(_statement("count_staged", table, row_hash), values)
-    return [PartitionCounts(**row, samples=_sample(ask, table, values, row)) for row in rows]
+    return AttemptCounts(
+        [
+            PartitionCounts(
+                **{name: value for name, value in row.items() if name != "row_hash"},
+                samples=_sample(ask, table, values, row),
+            )
+            for row in rows
+        ],
+        {row["partition"]: row["row_hash"] for row in rows},
+    )
 
 
 def _sample(
     ask: Ask, table: sql.Identifier, values: Mapping[str, object], row: Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
-    """Find some of the offsets that are wrong, for whoever has to look. Where nothing is wrong, nothing is read."""
+    """Read up to MOST_SAMPLES of the wrong offsets; a partition without faults costs no query."""
     wrong = {
         "sample_rows_outside": row["rows_outside"],
         "sample_quarantined_outside": row["quarantined_outside"],
         "sample_twice": row["twice"] or row["in_both"],
         "sample_unaccounted": row["unaccounted"],
     }
-    asked = {**values, "partition": row["partition"], "most": MOST_SAMPLES}
+    chosen = {**values, "partition": row["partition"], "most": MOST_SAMPLES}
     failed = [name for name, count in wrong.items() if count]
-    return {name: [found["found"] for found in ask(_statement(name, table), asked)] for name in failed}
+    return {name: [found["found"] for found in ask(_statement(name, table), chosen)] for name in failed}
 
 
 def _statement(name: str, table: sql.Identifier, row_hash: sql.Composable = NOTHING) -> str:

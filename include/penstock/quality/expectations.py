@@ -1,8 +1,8 @@
-"""The built-in expectations: what holds for every load before it may be published.
+"""The built-in expectations: conditions that every load must meet before it may be published.
 
-They are expectations of Great Expectations like any other, and may be used in any suite whose batch is the table of
-an attempt. Each judges every partition by itself; all of them read one metric, hence one query. The verdicts by
-partition are in the result's `details`.
+Each expectation judges every partition by itself, and its result has the judgements in `details`. The validate step
+counts the attempt once and gives the counts to all of them. In another suite, whose batch is the table of an attempt,
+an expectation without `counts` takes them from a metric of Great Expectations.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.quality.gx import BatchExpectation, SqlAlchemyExecutionEngine
+from penstock.quality.counts import PartitionCounts
+from penstock.quality.gx import BatchExpectation, Expectation, SqlAlchemyExecutionEngine
 from penstock.quality.metric import STAGED_COUNTS
 
 if TYPE_CHECKING:
-    from penstock.quality.counts import PartitionCounts
+    from great_expectations.validator.validation_dependencies import ValidationDependencies
 
 Judgement = tuple[bool, dict[str, Any]]
 
 
 class PartitionsExpectation(BatchExpectation):  # type: ignore[misc]
-    """An expectation that judges each partition of an attempt."""
+    """An expectation that judges each partition of an attempt by itself."""
 
     load_id: int
     attempt: int
+    # PartitionCounts as plain values, because Great Expectations builds an expectation again from its arguments.
+    counts: list[dict[str, Any]] | None = None
 
     metric_dependencies: ClassVar[tuple[str, ...]] = (STAGED_COUNTS,)
     success_keys: ClassVar[tuple[str, ...]] = ("load_id", "attempt")
@@ -32,7 +35,16 @@ class PartitionsExpectation(BatchExpectation):  # type: ignore[misc]
     @classmethod
     @abstractmethod
     def judge(cls, counts: PartitionCounts) -> Judgement:
-        """Whether one partition is as expected, and the figures that say so."""
+        """Judge one partition; the observed figures are the reason."""
+
+    def get_validation_dependencies(
+        self,
+        execution_engine: SqlAlchemyExecutionEngine | None = None,
+        runtime_configuration: dict[str, Any] | None = None,
+    ) -> ValidationDependencies:
+        """Name the metric, unless the counts are given."""
+        kind = BatchExpectation if self.counts is None else Expectation
+        return kind.get_validation_dependencies(self, execution_engine, runtime_configuration)
 
     def _validate(
         self,
@@ -40,24 +52,21 @@ class PartitionsExpectation(BatchExpectation):  # type: ignore[misc]
         runtime_configuration: dict[str, Any] | None = None,  # noqa: ARG002
         execution_engine: SqlAlchemyExecutionEngine | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
-        judged = {counts.partition: self.judge(counts) for counts in metrics[STAGED_COUNTS]}
+        counts = metrics[STAGED_COUNTS] if self.counts is None else [PartitionCounts(**row) for row in self.counts]
+        judged = {each.partition: self.judge(each) for each in counts}
         failed = [partition for partition, (success, _) in judged.items() if not success]
         partitions = [
             {"partition": partition, "success": success, "observed": observed}
             for partition, (success, observed) in judged.items()
         ]
-        details = {
-            "partitions": partitions,
-            "row_hashes": {counts.partition: str(counts.row_hash) for counts in metrics[STAGED_COUNTS]},
-        }
         return {
             "success": not failed,
-            "result": {"observed_value": f"{len(failed)} of {len(judged)}", "details": details},
+            "result": {"observed_value": f"{len(failed)} of {len(judged)}", "details": {"partitions": partitions}},
         }
 
 
 class ExpectOffsetsToBeInPlan(PartitionsExpectation):
-    """Every staged row has an offset within the ranges of the load's plan. Read in the staged table."""
+    """Every staged row has an offset within the ranges of the load's plan. Counted in the staged table."""
 
     @classmethod
     def judge(cls, counts: PartitionCounts) -> Judgement:
@@ -69,9 +78,9 @@ class ExpectOffsetsToBeInPlan(PartitionsExpectation):
 class ExpectOffsetsToBeUnique(PartitionsExpectation):
     """No offset is staged twice, nor both staged and quarantined.
 
-    A valid unique index on exactly (_partition, _offset), both not null, proves the first: PostgreSQL looked at every
-    row when it built it, and the catalog says so. On a table without that index the offsets are counted instead. The
-    second is read in the quarantine, joined with the staged table.
+    A valid unique index on exactly (_partition, _offset), both not null, proves that no offset is staged twice, because
+    PostgreSQL compared every row to build the index. On a table without that index the offsets are counted. Offsets
+    both staged and quarantined are counted by a join of the quarantine with the staged table.
     """
 
     @classmethod
@@ -82,17 +91,17 @@ class ExpectOffsetsToBeUnique(PartitionsExpectation):
 
 
 class ExpectOffsetsToRiseStrictly(PartitionsExpectation):
-    """The log was read strictly rising, each offset once, with nothing between left out.
+    """The log was read in rising order, each offset once, and no offset of the plan was left out.
 
-    A table has no order, so the order of reading cannot be read in the staged rows: concurrent COPYs mix them. It is
-    read where it left a trace, in the chunks that the tasks recorded together with their rows: sorted, each chunk of a
-    partition begins no earlier than the one before it ended, and the chunks fill the plan's ranges. Within a chunk it
-    is for the reader to refuse an offset that does not rise. That no two rows share one is ExpectOffsetsToBeUnique.
+    The staged rows do not show the order of reading, because a table has no order and concurrent COPYs mix the rows.
+    The chunks show it, which the tasks recorded together with their rows: sorted, each chunk of a partition begins no
+    earlier than the end of the chunk before it, and the chunks fill the plan's ranges. Within a chunk the reader
+    refuses an offset that does not rise. ExpectOffsetsToBeUnique proves that no two rows share an offset.
     """
 
     @classmethod
     def judge(cls, counts: PartitionCounts) -> Judgement:
-        """Count the chunks that overlap, and the offsets that no chunk (or more than one) read."""
+        """Count the chunks that overlap, and the offsets that no chunk or several chunks read."""
         observed = {"chunks": counts.chunks, "overlapping": counts.overlapping, "unread": counts.unread}
         return counts.overlapping == counts.unread == 0, observed
 
@@ -100,13 +109,13 @@ class ExpectOffsetsToRiseStrictly(PartitionsExpectation):
 class ExpectOffsetsToBeAccountedFor(PartitionsExpectation):
     """In every range of the plan, rows + quarantined + holes = until - from.
 
-    Rows are counted in the staged table, quarantined records in the quarantine; only the holes are what the readers
-    counted, since a hole leaves nothing behind.
+    Rows are counted in the staged table, quarantined records in the quarantine. Only the holes are the readers' count,
+    because a hole leaves no trace in a table.
     """
 
     @classmethod
     def judge(cls, counts: PartitionCounts) -> Judgement:
-        """Add up."""
+        """Compare the sum with the plan."""
         observed: dict[str, Any] = {
             "planned": counts.planned,
             "rows": counts.rows,
@@ -129,11 +138,11 @@ class ExpectQuarantineToBeInPlan(PartitionsExpectation):
 
 
 class ExpectPositionToBeFresh(PartitionsExpectation):
-    """A live load starts where the one before it ended: the position still is where the partition's plan begins."""
+    """A live load starts at the end of the load before it: each position still equals the start of the plan."""
 
     @classmethod
     def judge(cls, counts: PartitionCounts) -> Judgement:
-        """Compare the position with the plan. A partition that the plan does not hold has no start to compare."""
+        """Compare the position with the plan. A partition outside the plan has no start to compare."""
         fresh = counts.from_offset is None or counts.position == counts.from_offset
         return fresh, {"from": counts.from_offset, "position": counts.position}
 
@@ -143,7 +152,7 @@ def _offsets(counts: PartitionCounts, sample: str) -> dict[str, Any]:
     return {"offsets": list(found)} if found else {}
 
 
-# In the order in which a person wants to read them: the first that fails is the cause of a hold.
+# The order matters to people: the first failed expectation is the cause of the hold.
 EVERY_LOAD: tuple[type[PartitionsExpectation], ...] = (
     ExpectOffsetsToBeInPlan,
     ExpectOffsetsToBeUnique,

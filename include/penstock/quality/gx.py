@@ -1,9 +1,10 @@
 """Great Expectations, imported in one place.
 
-It warns of deprecations of its own while it is imported. They say nothing about Penstock, and would end a process that
-takes warnings for errors.
+The import emits deprecation warnings about Great Expectations itself. They are ignored here, because a process that
+treats warnings as errors would stop at them.
 
-Its import takes seconds, a part of which the garbage collector spends on objects that live as long as the process.
+The import takes seconds. The garbage collector is off during the import, because it would spend a part of that time on
+objects that live as long as the process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _importing() -> Iterator[None]:
 with _importing():
     import great_expectations
     from great_expectations.execution_engine import SqlAlchemyExecutionEngine
-    from great_expectations.expectations.expectation import BatchExpectation
+    from great_expectations.expectations.expectation import BatchExpectation, Expectation
     from great_expectations.expectations.metrics.metric_provider import metric_value
     from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
     from great_expectations.expectations.registry import get_expectation_impl
@@ -44,6 +45,7 @@ get_context = great_expectations.get_context
 
 __all__ = [
     "BatchExpectation",
+    "Expectation",
     "ExpectationSuite",
     "SqlAlchemyExecutionEngine",
     "TableMetricProvider",

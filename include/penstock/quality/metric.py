@@ -1,21 +1,18 @@
-"""The one metric behind all built-in expectations: Great Expectations asks for it once, however many need it."""
+"""The counts of an attempt as a metric, for built-in expectations in a suite that does not give them their counts."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from penstock.quality.counts import PartitionCounts, count_partitions
+from penstock.quality.counts import PartitionCounts, count_attempt
 from penstock.quality.gx import SqlAlchemyExecutionEngine, TableMetricProvider, metric_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 STAGED_COUNTS = "penstock.staged_counts"
-# Counts that are known already, by load and attempt: the checks' own role may not read the ledger.
-COUNTED: ContextVar[Mapping[tuple[int, int], list[PartitionCounts]]] = ContextVar("COUNTED", default={})  # noqa: B039
 
 
 class StagedCounts(TableMetricProvider):  # type: ignore[misc]
@@ -34,9 +31,6 @@ class StagedCounts(TableMetricProvider):  # type: ignore[misc]
         runtime_configuration: dict[str, Any],  # noqa: ARG002
     ) -> list[PartitionCounts]:
         load_id, attempt = metric_value_kwargs["load_id"], metric_value_kwargs["attempt"]
-        known = COUNTED.get().get((load_id, attempt))
-        if known is not None:
-            return known
         batch_id = metric_domain_kwargs["batch_id"]
         staged = execution_engine.batch_manager.batch_data_cache[batch_id]
         table = sql.Identifier(staged.source_schema_name, staged.source_table_name)
@@ -45,4 +39,4 @@ class StagedCounts(TableMetricProvider):  # type: ignore[misc]
             def ask(statement: str, values: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
                 return list(connection.exec_driver_sql(statement, dict(values)).mappings())
 
-            return count_partitions(ask, table, load_id, attempt)
+            return count_attempt(ask, table, load_id, attempt).partitions

@@ -1,4 +1,4 @@
-"""What a declared expectation observed, without the values of rows: they may be personal data."""
+"""The figures that a declared expectation observed, without values of rows, because values may be personal data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Check
 
 COUNTED = ("element_count", "unexpected_count", "missing_count")
-# Expectations whose observed value says something of all rows together, and of none by itself.
+# Expectations whose observed value describes all rows together and no single row.
 OVER_ALL_ROWS = frozenset({
     "expect_column_mean_to_be_between",
     "expect_column_proportion_of_non_null_values_to_be_between",
@@ -30,9 +30,9 @@ OVER_ALL_ROWS = frozenset({
 
 
 def observe(check: Check, result: ExpectationValidationResult, rows: int) -> tuple[bool, dict[str, Any]]:
-    """Decide on a declared expectation, and keep its counts and the places of some rows that failed it."""
+    """Judge a declared expectation; its counts and the offsets of some failed rows are the observed figures."""
     if not result.success and not rows and any(name.startswith("column") for name in check.arguments):
-        # A range of transaction markers only has no values, and no value is wrong.
+        # A range may hold transaction markers only. It has no values, so no value is wrong.
         return True, {"rows": 0}
     found = result.result or {}
     observed: dict[str, Any] = {name: found[name] for name in COUNTED if isinstance(found.get(name), int)}

@@ -6,8 +6,7 @@ import logging
 import re
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -18,15 +17,15 @@ from penstock.errors import ChecksCrashedError
 from penstock.ledger.connection import connect
 from penstock.model.load import CheckResult
 from penstock.quality.checker import Access, choose_access, grant_reads, open_checker, refuse_strong
-from penstock.quality.counts import MOST_SAMPLES, PartitionCounts, count_partitions
+from penstock.quality.counts import MOST_SAMPLES, AttemptCounts, count_attempt
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
 from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
-from penstock.quality.metric import COUNTED
 from penstock.quality.observation import observe
 from penstock.target.postgres.table import STAGE_SCHEMA, attempt_table, attempt_table_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from decimal import Decimal
 
     from great_expectations.core.expectation_validation_result import ExpectationValidationResult
     from great_expectations.datasource.fluent.interfaces import Batch
@@ -34,15 +33,18 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Check
     from penstock.model.load import Load
+    from penstock.quality.counts import PartitionCounts
     from penstock.quality.expectations import PartitionsExpectation
 
     Results = Mapping[int, ExpectationValidationResult]
 
+# The words of Great Expectations for the severities of a declaration.
+SEVERITIES = {"error": "critical", "warning": "warning"}
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
 TALKATIVE = ("great_expectations", "sqlalchemy")
-# Classes of SQLSTATE whose messages name objects and settings, never values: connections, rights, resources, limits.
-NO_VALUES = ("08", "42501", "53", "55", "57", "58")
+# Classes of SQLSTATE whose messages name objects and settings, never values: connections, transactions, rights, limits.
+NO_VALUES = ("08", "25", "42501", "53", "55", "57", "58")
 RESULT_FORMAT = {
     "result_format": "SUMMARY",
     "unexpected_index_column_names": ["_partition", "_offset"],
@@ -52,46 +54,38 @@ RESULT_FORMAT = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the checks found, and the fingerprints of each partition's rows, which were taken in the same pass."""
+    """The results of the checks, and the fingerprint of each partition's rows."""
 
     results: list[CheckResult]
     row_hashes: Mapping[int, Decimal]
 
 
 def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Checked:
-    """Run all checks on the load's current attempt. If one of them comes to no result, none counts."""
+    """Run all checks on the load's current attempt. If one check crashes, no result counts."""
     with _quiet():
-        suite = build_suite(load)
         try:
             access, counts = _prepare(db_uri, load, checker_uri)
             refuse_strong(access, load)
-            token = COUNTED.set({(load.load_id, load.attempt): counts})
-            try:
-                results = _open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
-            finally:
-                COUNTED.reset(token)
+            suite = build_suite(load, counts.partitions)
+            results = open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
         except ChecksCrashedError:
             raise
         except Exception as error:
-            # Its text may quote values of rows, which a trace in Airflow's log would show.
+            # The error may quote values of rows, and a trace in Airflow's log would show them.
             raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
     found = {result.expectation_config.meta[PLACE]: result for result in results}
     for place, expectation in enumerate(suite.expectations):
         _refuse_crash(load, expectation.expectation_type, found.get(place))
-    builtin = list(_translate_builtin(load, found))
-    rows = sum(check.observed["rows"] for check in builtin if "planned" in check.observed)
-    hashes = found[0].result["details"]["row_hashes"]
-    return Checked(
-        builtin + list(_translate_declared(load, found, rows)),
-        {partition: Decimal(row_hash) for partition, row_hash in hashes.items()},
-    )
+    rows = sum(partition.rows for partition in counts.partitions)
+    results = [*_translate_builtin(load, found), *_translate_declared(load, found, rows)]
+    return Checked(results, counts.row_hashes)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Great Expectations and SQLAlchemy from talking: with the details on, their logs hold rows and values.
+    """Silence Great Expectations and SQLAlchemy, because their logs hold rows and values at level DEBUG.
 
-    What they would say of a crash is in the results.
+    The results hold the message of a crash.
     """
     loggers = [logging.getLogger(name) for name in TALKATIVE]
     levels = [logger.level for logger in loggers]
@@ -105,33 +99,36 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def build_suite(load: Load) -> ExpectationSuite:
-    """Build the expectations of a load: each is given its place, to know its result again."""
+def build_suite(load: Load, counts: Sequence[PartitionCounts]) -> ExpectationSuite:
+    """Build the expectations of a load. Each carries its place in the suite, by which its result is found."""
     builtin = name_builtin(load)
     first = len(builtin)
+    given = {"load_id": load.load_id, "attempt": load.attempt, "counts": [asdict(each) for each in counts]}
     return ExpectationSuite(
         name=f"load_{load.load_id}",
         expectations=[
-            *(kind(load_id=load.load_id, attempt=load.attempt, meta={PLACE: at}) for at, kind in enumerate(builtin)),
+            *(kind(**given, severity=SEVERITIES["error"], meta={PLACE: at}) for at, kind in enumerate(builtin)),
             *(_build_declared(load, check, at) for at, check in enumerate(load.declaration.checks, first)),
         ],
     )
 
 
 def name_builtin(load: Load) -> tuple[type[PartitionsExpectation], ...]:
-    """The built-in expectations of a load: only a live one starts at a position."""
+    """The built-in expectations of a load: only a live load starts at a position."""
     return LIVE_LOADS if load.kind == "live" else EVERY_LOAD
 
 
 def _build_declared(load: Load, check: Check, place: int) -> Expectation:
     try:
-        return get_expectation_impl(check.expect)(**check.arguments, meta={PLACE: place})
-    except Exception as error:  # from the declaration alone: no row was read yet
+        return get_expectation_impl(check.expect)(
+            **check.arguments, severity=SEVERITIES[check.severity], meta={PLACE: place}
+        )
+    except Exception as error:  # the declaration alone is the cause: no row was read yet
         raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from error
 
 
-def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, list[PartitionCounts]]:
-    """Do by the loader's rights what the checks may not: count what the ledger says, and let them read the rows."""
+def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, AttemptCounts]:
+    """Count the attempt with the loader's rights, and grant the checks to read the rows."""
     with connect(db_uri) as connection:
         access = choose_access(connection, db_uri, checker_uri)
         if access.is_other:
@@ -141,11 +138,11 @@ def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, 
         def ask(statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
             return connection.cursor(row_factory=dict_row).execute(statement.encode(), values).fetchall()
 
-        return access, count_partitions(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
+        return access, count_attempt(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
 
 
-def _open_batch(access: Access, load: Load) -> Batch:
-    """Open the staged table. The URI stays in this closure: no configuration of Great Expectations ever holds it."""
+def open_batch(access: Access, load: Load) -> Batch:
+    """Open the staged table. The URI stays in a closure, so that no configuration of Great Expectations holds it."""
     from sqlalchemy.pool import NullPool
 
     def creator() -> psycopg.Connection[Any]:
@@ -179,33 +176,33 @@ def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[Check
 
 
 def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None) -> None:
-    # A result counts as false when its expectation failed: ask for None, not for its truth.
-    crash = "it came to no result" if result is None else find_crash(result.exception_info)
+    # A result is falsy when its expectation failed, so the test is for None.
+    crash = "the check gave no result" if result is None else find_crash(result.exception_info)
     if crash is not None:
         raise _crashed(load, name, crash)
 
 
 def find_crash(exception_info: dict[str, Any] | None) -> str | None:
-    """Find out whether an expectation crashed: to Great Expectations a broken query is a failed expectation like any.
+    """Find the message of a crash. Great Expectations reports a broken query as a failed expectation.
 
-    What it knows is either one record, or one for each metric that crashed.
+    The information is either one record, or one record for each metric that crashed.
     """
     info = exception_info or {}
     records = [info] if "raised_exception" in info else [record for record in info.values() if isinstance(record, dict)]
     for record in records:
         if record.get("raised_exception"):
-            return str(record.get("exception_message") or "it raised an exception")
+            return str(record.get("exception_message") or "the check raised an exception")
     return None
 
 
 def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
-    next_step = "if the database was away, try the validate step again; else fix the check in the declaration."
+    next_step = "fix the check in the declaration, or retry the validate step if the database was not available."
     if "permission denied" in message:
         next_step = (
-            "name the tables that the check reads, besides the load's rows, under `checks_read` in the declaration."
+            "name the tables that the check reads, other than the load's rows, under `checks_read` in the declaration."
         )
     return ChecksCrashedError(
-        f"{name} crashed: {hide_values(message)} Nothing is decided: the load stays {load.state}.",
+        f"{name} crashed: {hide_values(message)} The load stays {load.state}.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=next_step,
