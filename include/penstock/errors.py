@@ -71,10 +71,12 @@ class PenstockError(Exception):
             )
             if part
         )
-        told = f"{where}: {self.what}" if where else self.what
-        # A list of mistakes, one a line, ends without a full stop.
-        between = " " if told.endswith(".") else "\n"
-        return f"{told}{between}Next: {self.next_step}" if self.next_step else told
+        message = f"{where}: {self.what}" if where else self.what
+        if not self.next_step:
+            return message
+        if "\n" in message:  # a list of mistakes, one a line
+            return f"{message}\nNext: {self.next_step}"
+        return f"{message.removesuffix('.')}. Next: {self.next_step}"
 
     def fill(self, pipeline: str | None, load: int | None = None, ranges: Sequence[Range] = ()) -> Self:
         """Name the pipeline, the load and its ranges where the error does not name them itself."""
