@@ -455,7 +455,7 @@ def test_importing_quality_imports_neither_great_expectations_nor_pandas() -> No
 
 def test_importing_ahead_leaves_great_expectations_ready() -> None:
     code = (
-        "import sys, penstock.load.validate as q; t = q.import_ahead(); t.join();"
+        "import sys; from penstock.load import validate as q; t = q.import_ahead(); t.join();"
         "print('penstock.quality.suite' in sys.modules, 'great_expectations' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
