@@ -1,1 +1,1 @@
-"""The benchmark: the same records by Penstock, by what people use instead, and by the limits of the machine."""
+"""The benchmark: the same records loaded by Penstock, by common tools, and by the limits of the machine."""

@@ -1,4 +1,4 @@
-"""Penstock with some of its constants changed, to see what each of them brings: `python -m bench.changes run …`."""
+"""Penstock with some of its constants changed, to measure the gain of each: `python -m bench.changes run …`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANGES = "BENCH_CHANGES"
 
 
 def name_changes(changes: dict[str, Any]) -> str:
-    """What the environment has to hold for these changes; a change is told as `module:constant`."""
+    """The environment variable for these changes; a change is named `module:constant`."""
     return f"{CHANGES}={json.dumps(changes)}"
 
 

@@ -1,4 +1,4 @@
-"""Who is measured: what each is started by, what it finds in the database, and where its rows come to be."""
+"""The contestants: the command of each, the preparation of its database, and the table of its rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SPARK_CONF = {
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One of those that are measured. `table` is where it writes; a limit may write nowhere."""
+    """A tool or a limit that is measured. A limit may write no table."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run happens."""
+    """The place of a run: database, broker, topic and folder."""
 
     db: str
     kafka: str
@@ -62,7 +62,7 @@ class Place:
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """What every contestant is started with."""
+        """The environment of every contestant."""
         to = conninfo_to_dict(self.db)
         return {
             **os.environ,
@@ -115,7 +115,7 @@ def _run_dlt() -> list[str]:
 def _prepare_ledger(db: str) -> None:
     migrate(db)
     with psycopg.connect(db, autocommit=True) as connection:
-        # What Penstock sends is a few hundred statements: their times tell how long each phase took.
+        # Penstock sends a few hundred statements: their times give the duration of each phase.
         connection.execute("alter database bench set log_min_duration_statement = 0")
 
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.contestants import PEER_PYTHON, PROJECT
 
 
 def describe_machine() -> dict[str, str]:
-    """The machine, the day, and the versions of what was measured."""
+    """The machine, the day, and the versions of the measured tools."""
     return {
         "day": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": _ask("git", "-C", str(PROJECT), "describe", "--always", "--dirty"),

@@ -1,4 +1,4 @@
-"""How planning, publishing, status and a query by time behave with many loads: `python -m bench.many_loads`.
+"""The speed of planning, publishing, status and a query by time with many loads: `python -m bench.many_loads`.
 
 Loads of a few rows are staged by SQL, as their tasks would leave them, and published by the real transaction. Planning
 and status ask the real broker. One run merges leaves after each hundred loads, the other never does.
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 FOLDER = PROJECT / ".penstock" / "bench-many-loads"
 TOPIC, PARTITIONS, ROWS = "many_loads", 2, 20
-# A power of ten leaves one leaf, and one load less the most that there can be.
+# A power of ten gives one leaf; one load less gives the largest possible number of leaves.
 SIZES = (10, 999, 1_000, 9_999, 10_000)
 # More would take long, and more locks than a server has by default.
 UNMERGED_SIZES = (10, 1_000, 3_000)
 EVERY = 100
 START = "2026-01-01T00:00:00Z"
-told = Console(stderr=True)
+console = Console(stderr=True)
 
 PIPELINE = Pipeline.model_validate(
     {
@@ -99,13 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def fill_topic(bootstrap: str, loads: int) -> None:
-    """Produce what so many loads would read."""
+    """Produce the records of so many loads."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
         try:
             created.result(30)
         except KafkaException as error:  # it is there from an earlier run
-            told.print(str(error))
+            console.print(str(error))
     log = read_log({"bootstrap.servers": bootstrap}, TOPIC, "read_committed")
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000, "linger.ms": 50})
     for partition in range(PARTITIONS):
@@ -132,7 +132,7 @@ def measure_all(services: Services, sizes: Sequence[int], *, merge: bool) -> Ite
         yield ["yes" if merge else "no", f"{size:,}", *measure(bench)]
         if merge:
             half, longest = (1000 * find(bench.waits) for find in (statistics.median, max))
-            told.print(
+            console.print(
                 f"{size:,} loads: maintenance took {spent:.0f} s in all; of {len(bench.waits):,} queries meanwhile "
                 f"half took up to {half:.0f} ms, the longest {longest:.0f} ms"
             )
@@ -147,7 +147,9 @@ def load_some(bench: Bench, count: int) -> None:
             bench.publishes.append(clock(partial(_publish, publishing, load_id)))
             bench.done += 1
     if bench.done % 1000 == 0:
-        told.print(f"{bench.done:,} loads, the last publishes {1000 * statistics.median(bench.publishes[-50:]):.1f} ms")
+        console.print(
+            f"{bench.done:,} loads, the last publishes {1000 * statistics.median(bench.publishes[-50:]):.1f} ms"
+        )
 
 
 def _publish(connection: Connection, load_id: int) -> None:
@@ -156,7 +158,7 @@ def _publish(connection: Connection, load_id: int) -> None:
 
 
 def stage(connection: Connection, number: int) -> int:
-    """A load that is staged and validated, as tasks and checks would leave it."""
+    """A load that is staged and validated, with the same result as by tasks and checks."""
     row = run_for_row(connection, "lock_pipeline", name=PIPELINE.name)
     pipeline_id = row["pipeline_id"]
     generation = run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
@@ -194,7 +196,7 @@ def _fill(connection: Connection, load: Load, attempt: int, number: int) -> None
 
 
 def measure(bench: Bench) -> list[str]:
-    """Leaves, and what each thing takes. The queries are those of a session that has asked before."""
+    """The leaves, and the duration of each action. The session of the queries has run them before."""
     with psycopg.connect(bench.db, autocommit=True, prepare_threshold=None) as connection:
         leaves = ask(connection, f"select count(*) from pg_inherits where inhparent = '{PIPELINE.target}'::regclass")
         return [
@@ -237,7 +239,7 @@ def query_all(connection: Connection, bench: Bench) -> None:
 
 
 def count_locks(connection: Connection) -> int:
-    """How many locks a query of every record takes."""
+    """The number of locks that a query of every record takes."""
     with connection.transaction():
         ask(connection, f"select count(*) from {PIPELINE.target}")
         return ask(connection, "select count(*) from pg_locks where pid = pg_backend_pid()")
@@ -251,7 +253,7 @@ def ask(connection: Connection, query: str, *values: object) -> int:
 
 @contextmanager
 def watching(bench: Bench) -> Iterator[None]:
-    """Ask for a record again and again while leaves are merged, and note how long each answer took."""
+    """Query a record again and again while leaves are merged, and keep the duration of each query."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -269,7 +271,7 @@ def watching(bench: Bench) -> Iterator[None]:
 
 
 def clock(do: Callable[[], Any]) -> float:
-    """How many seconds it took."""
+    """The duration in seconds."""
     began = time.perf_counter()
     do()
     return time.perf_counter() - began

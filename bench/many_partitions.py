@@ -1,4 +1,4 @@
-"""The same records from few partitions and from very many: `python -m bench.many_partitions`.
+"""The same records loaded from few and from many partitions: `python -m bench.many_partitions`.
 
 Each run is a fresh `penstock run` in a fresh database; the sizes take turns, and so do the readers.
 """
@@ -43,7 +43,7 @@ select extract(epoch from staging_at - planned_at), extract(epoch from staged_at
        extract(epoch from validated_at - staged_at), extract(epoch from published_at - validated_at)
 from penstock.load
 """
-told = Console(stderr=True)
+console = Console(stderr=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for reader in given.readers:
                 for number in given.partitions[:: 1 if round_ % 2 == 0 else -1]:
                     runs.append(load(services, topics[number], number, reader, given.records))
-                    told.print(runs[-1])
+                    console.print(runs[-1])
     print_table(runs, given.records)
     return 0
 
 
 def fill_topic(services: Services, partitions: int, records: int) -> str:
-    """Produce the records evenly; a topic that is full already is used again."""
+    """Produce the records evenly; a full topic is used again."""
     bootstrap, topic = services.broker.bootstrap, f"many_{partitions}_{records}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if topic in admin.list_topics(timeout=30).topics:
@@ -101,7 +101,7 @@ def fill_topic(services: Services, partitions: int, records: int) -> str:
 
 
 def load(services: Services, topic: str, partitions: int, reader: str, records: int) -> Run:
-    """Load the topic by the command line, as a user would."""
+    """Load the topic with the command line, like a user."""
     db = services.make_database()
     migrate(db)
     folder = services.folder / "pipelines"

@@ -1,7 +1,7 @@
-"""Measuring one command: time, CPU and memory of it and everything that it starts.
+"""Measures one command: time, CPU and memory of the command and all its descendants.
 
-Run as a program of its own between the benchmark and the command: it adopts what the command leaves behind (on Linux),
-so that no process's CPU is missed, and what it needs itself is in no figure.
+Run as a program of its own between the benchmark and the command: it adopts the orphans of the command (on Linux),
+so that it misses no process's CPU. Its own time and memory are not in the figures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a command took. `peak_bytes` is the largest sum seen of the resident memory of all its processes."""
+    """The usage of a command. `peak_bytes` is the largest sum seen of the resident memory of all its processes."""
 
     exit_code: int
     started_at: float
@@ -37,7 +37,7 @@ class Usage:
 
 
 def measure(command: list[str], output: Path, log: Path, environment: dict[str, str]) -> Usage:
-    """Run a command to its end: what it prints goes to `output`, what it says else to `log`."""
+    """Run a command to its end: its stdout goes to `output`, its stderr to `log`."""
     result = output.with_suffix(".usage")
     wrapped = [sys.executable, "-m", "bench.measure", str(result), "--", *command]
     with output.open("wb") as out, log.open("ab") as err:
@@ -46,7 +46,7 @@ def measure(command: list[str], output: Path, log: Path, environment: dict[str, 
 
 
 class Sampler(threading.Thread):
-    """Looks at the memory and the CPU of this process's descendants four times a second.
+    """Samples the memory and the CPU of this process's descendants four times a second.
 
     PySpark's daemon ignores the end of its workers: what they used is in no parent's account, and only seen here.
     """
@@ -73,7 +73,7 @@ class Sampler(threading.Thread):
 
 
 def run_measured(command: list[str]) -> Usage:
-    """Run the command, wait for all that it started, and add up."""
+    """Run the command, wait for all its descendants, and add up."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     sampler = Sampler()
@@ -86,13 +86,14 @@ def run_measured(command: list[str]) -> Usage:
     sampler.ended.set()
     sampler.join()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Each account misses something: one what ended unheard, the other the last moments of every process.
+    # Each source is incomplete: the first misses processes whose end was not reported, the second the last moments
+    # of every process.
     cpu_seconds = max(used.ru_utime + used.ru_stime, sum(sampler.used.values()))
     return Usage(exit_code, started_at, seconds, cpu_seconds, sampler.peak)
 
 
 def reap_descendants() -> None:
-    """Wait for what the command left behind; what does not end is killed."""
+    """Wait for the orphans of the command, and kill those that do not end."""
     end = time.monotonic() + REAP_SECONDS
     with suppress(ChildProcessError):
         while True:
@@ -105,7 +106,7 @@ def reap_descendants() -> None:
 
 
 def main() -> int:
-    """Measure the command behind `--`, and write what it took into the file before it."""
+    """Measure the command behind `--`, and write its usage into the file before it."""
     result, _, *command = sys.argv[1:]
     usage = run_measured(command)
     Path(result).write_text(json.dumps(asdict(usage)), encoding="utf-8")

@@ -15,10 +15,10 @@ from bench.records import PARTITIONS, make_value, name_topic
 from penstock.errors import PenstockError
 from penstock_stack.processes import await_condition
 
-# Idempotence keeps the order and leaves no record twice, whatever is sent again.
+# Idempotence keeps the order, and leaves no record twice after a retry.
 SETTINGS: dict[str, str | int | bool] = {
     "enable.idempotence": True,
-    "log_level": 3,  # a fresh broker has to be asked twice for a producer id, which is no news
+    "log_level": 3,  # hides the message that a fresh broker needs two requests for a producer id
     "linger.ms": 20,
     "batch.size": 1_000_000,
     "batch.num.messages": 20_000,
@@ -27,7 +27,7 @@ SETTINGS: dict[str, str | int | bool] = {
 
 
 def fill_topic(bootstrap: str, records: int) -> str:
-    """Make sure that the topic of so many records is there and full; one that is so already is used again."""
+    """Make sure that the topic of so many records exists and is full; a full topic is used again."""
     if records % PARTITIONS:
         raise PenstockError(f"{records} records do not spread evenly over {PARTITIONS} partitions.")
     topic = name_topic(records)
@@ -72,7 +72,7 @@ def read_ends(bootstrap: str, topic: str) -> list[tuple[int, int]]:
 def _read_each(consumer: Consumer, topic: str) -> list[tuple[int, int]]:
     ends: list[tuple[int, int]] = []
 
-    def told() -> bool:
+    def read_all_ends() -> bool:
         # A broker that has just started leads its partitions only after a moment.
         with suppress(KafkaException):
             ends[:] = [
@@ -80,7 +80,7 @@ def _read_each(consumer: Consumer, topic: str) -> list[tuple[int, int]]:
             ]
         return bool(ends)
 
-    await_condition(told, 60, f"the ends of {topic} are known")
+    await_condition(read_all_ends, 60, f"the ends of {topic} are known")
     return ends
 
 

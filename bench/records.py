@@ -1,11 +1,11 @@
-"""The records: JSON of about 150 bytes, told by their number alone, so that a topic can be used again."""
+"""The records: JSON of about 150 bytes, determined by their number alone, so that a topic can be used again."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PARTITIONS = 4
-# Part of the topic's name: records of another shape must not be taken for these.
+# Part of the topic's name, so that records of an older shape are not used.
 VERSION = 1
 PIPELINE = "bench"
 COUNTRIES = (b"DE", b"FR", b"IT", b"ES", b"PL", b"NL", b"SE")
@@ -54,7 +54,7 @@ def make_value(number: int) -> bytes:
 
 
 def describe_pipeline(topic: str, records: int) -> dict[str, Any]:
-    """Penstock's declaration: all records in one load, and no checks but the built-in ones."""
+    """Penstock's declaration: all records in one load, and no checks except the built-in ones."""
     return {
         "name": PIPELINE,
         "topic": topic,

@@ -48,7 +48,7 @@ def make_tables(results: Results) -> list[Table]:
 
 
 def make_speeds(results: Results, contestants: Sequence[Contestant], records: int) -> Table:
-    """What each reached at one size."""
+    """The speed of each contestant at one size."""
     rows = [
         _make_speed(results, contestant, records)
         for contestant in contestants
@@ -76,7 +76,7 @@ def _make_speed(results: Results, contestant: Contestant, records: int) -> list[
 def _make_phases(results: Results) -> Table:
     sizes = [records for records in results.sizes() if results.phases(records)]
     rows = [
-        [title, *(_tell_phase(results.phases(records), name) for records in sizes)] for name, title in PHASES.items()
+        [title, *(_format_phase(results.phases(records), name) for records in sizes)] for name, title in PHASES.items()
     ]
     rows.append(
         [
@@ -87,7 +87,7 @@ def _make_phases(results: Results) -> Table:
     return Table("Penstock's phases", ["", *(f"{records:,} records" for records in sizes)], rows if sizes else [])
 
 
-def _tell_phase(phases: dict[str, float], name: str) -> str:
+def _format_phase(phases: dict[str, float], name: str) -> str:
     whole = sum(phases[each] for each in PHASES)
     return f"{phases[name]:.2f} s, {phases[name] / whole:.0%}"
 
@@ -98,7 +98,7 @@ def _make_wanted(results: Results) -> Table:
 
 
 def make_errors(results: Results) -> Table:
-    """The runs whose figures count for nothing."""
+    """The failed runs, whose figures are not used."""
     rows = [[f"{run.contestant}, {run.records:,}, round {run.round}", run.error] for run in results.runs if run.error]
     return Table("Runs that came out wrong and count for nothing", ["", "error"], rows)
 
@@ -122,19 +122,19 @@ def print_tables(tables: Sequence[Table]) -> None:
 
 
 def render_markdown(results: Results) -> str:
-    """The tables as Markdown, with what they were measured on."""
+    """The tables as Markdown, with the machine and the versions."""
     return "\n".join(_render(results))
 
 
 def _render(results: Results) -> Iterator[str]:
     yield "# The figures of the benchmark"
     yield ""
-    yield "Made by `make bench` and `python -m bench.report`; [how it is measured](../docs/explanation/speed.md)."
+    yield "Made by `make bench` and `python -m bench.report`; [method](../docs/explanation/speed.md)."
     yield from render_parts(results, make_tables(results))
 
 
 def render_parts(results: Results, tables: Sequence[Table]) -> Iterator[str]:
-    """What was measured on, and the tables, as lines of Markdown."""
+    """The machine, the versions and the tables, as lines of Markdown."""
     yield ""
     yield from (f"- {name}: {value}" for name, value in results.machine.items())
     for table in tables:

@@ -1,4 +1,4 @@
-"""What a benchmark found, in a file; and the figures that are made of it."""
+"""The results of a benchmark in a file, and the figures computed from them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Results:
     runs: list[Run]
 
     def sizes(self) -> list[int]:
-        """The numbers of records at which somebody was measured."""
+        """The measured numbers of records."""
         return sorted({run.records for run in self.runs})
 
     def good(self, contestant: str, records: int) -> list[Run]:
-        """The runs of one contestant that came out right."""
+        """The successful runs of one contestant."""
         return [run for run in self.runs if (run.contestant, run.records, run.error) == (contestant, records, None)]
 
     def rates(self, contestant: str, records: int) -> list[float]:
-        """Rows per second: of the whole process, or of a limit's work alone, since a limit is no tool."""
+        """Rows per second: of the whole process, or of the work alone for a limit."""
         return [run.records / (run.working_seconds or run.seconds) for run in self.good(contestant, records)]
 
     def rate(self, contestant: str, records: int) -> float | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run that is to be done."""
+    """A run in the future."""
 
     records: int
     round: int
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that was done. `error` says what was wrong with it; then its figures count for nothing."""
+    """A finished run. If it has an `error`, its figures are not used."""
 
     contestant: str
     records: int
@@ -51,7 +51,7 @@ class Run:
 def order_tasks(
     contestants: Sequence[Contestant], sizes: Sequence[int], rounds: int, once: Collection[str]
 ) -> Iterator[Task]:
-    """Every round at every size; every other round backwards, so that nobody always follows the same one.
+    """Every round at every size; every other round backwards, so that the predecessor of a contestant changes.
 
     Those named in `once` run at the largest size in the first round only.
     """
@@ -63,7 +63,7 @@ def order_tasks(
 
 
 def do_run(services: Services, task: Task, topic: str, folder: Path) -> Run:
-    """Do one run in a fresh database, and look whether the right rows are there."""
+    """Do one run in a fresh database, and check its rows."""
     contestant = task.contestant
     db = services.make_database()
     contestant.prepare(db)
@@ -106,7 +106,7 @@ def _note(
 
 
 def find_mistake(contestant: Contestant, place: Place, output: Path) -> str | None:
-    """What is wrong with what a run has left, or None."""
+    """Describe the mistake in the rows of a run, or None."""
     try:
         count, total = _count(contestant, place, output)
     except (psycopg.Error, PenstockError, ValueError, KeyError) as error:
@@ -123,7 +123,7 @@ def _count(contestant: Contestant, place: Place, output: Path) -> tuple[int, int
         return int(_read_told(output)["rows"]), None
     table = sql.Identifier(*contestant.table.split("."))
     with psycopg.connect(place.db) as connection:
-        # One process: what counts is the answer, and no worker must be left when the next run starts.
+        # One process: its speed does not matter, and no worker may be left when the next run starts.
         connection.execute("set max_parallel_workers_per_gather = 0")
         row = connection.execute(sql.SQL("select count(*), sum(id)::bigint from {}").format(table)).fetchone()
     assert row is not None

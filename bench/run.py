@@ -29,7 +29,7 @@ SIZES = (4_000_000, 16_000_000)
 MEMORY_SIZES = (1_000_000, 16_000_000)
 FOLDER = PROJECT / ".penstock" / "bench"
 RESULTS = PROJECT / "bench" / "results"
-told = Console(stderr=True)
+console = Console(stderr=True)
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -66,7 +66,7 @@ def fill_topics(services: Services, tasks: Sequence[Task]) -> dict[int, str]:
     """Fill the topic of every size."""
     topics = {}
     for records in sorted({task.records for task in tasks}):
-        told.print(f"filling the topic of {records:,} records …")
+        console.print(f"filling the topic of {records:,} records …")
         topics[records] = fill_topic(services.broker.bootstrap, records)
     return topics
 
@@ -76,7 +76,7 @@ def follow_runs(tasks: Sequence[Task], do: Callable[[Task], Run]) -> Iterator[Ru
     for number, task in enumerate(tasks, start=1):
         run = do(task)
         rate = f"[red]{run.error}[/red]" if run.error else f"{run.records / run.seconds:,.0f} rows/s"
-        told.print(
+        console.print(
             f"{number}/{len(tasks)} {task.contestant.title}, {task.records:,} records, round {task.round}: "
             f"{run.seconds:.1f} s, {rate}",
             highlight=False,
@@ -98,7 +98,7 @@ def measure_all(given: argparse.Namespace) -> Results:
         for run in follow_runs(tasks, lambda task: do_run(services, task, topics[task.records], scratch)):
             runs.append(run)
             save_results(path, results)
-    told.print(
+    console.print(
         f"written to {path.relative_to(PROJECT)}; `python -m bench.report` makes bench/SUMMARY.md of it.",
         soft_wrap=True,
     )
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results = measure_all(given)
     except PenstockError as error:
-        told.print(f"bench: {error}", style="red")
+        console.print(f"bench: {error}", style="red")
         return error.exit_code
     print_report(results)
     return 1 if any(run.error for run in results.runs) else 0

@@ -1,4 +1,4 @@
-"""The one PostgreSQL and the one broker that everybody uses, in a folder of their own."""
+"""The one PostgreSQL and the one broker of all contestants, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Services:
     broker: Broker
 
     def make_database(self) -> str:
-        """A fresh database for one run, with nothing of the last one waiting to be written."""
+        """A fresh database for one run, after all pages of the last run are written."""
         self.postgres.drop_database(DATABASE)
         uri = self.postgres.create_database(DATABASE)
         self.checkpoint()
         return uri
 
     def checkpoint(self) -> None:
-        """Have everything written that is still to be written."""
+        """Write all changed pages to disk."""
         with psycopg.connect(self.postgres.uri("postgres"), autocommit=True) as connection:
             connection.execute("checkpoint")
 
@@ -65,7 +65,7 @@ def running_services(folder: Path) -> Iterator[Services]:
             raise PenstockError("another benchmark is running.", next_step="wait until it has ended.") from None
         postgres = Postgres(folder / "postgres", *ports.choose(1))
         broker = Broker(folder / "kafka", *ports.choose(2))
-        broker.kill()  # what a killed benchmark may have left; its port is another
+        broker.kill()  # a killed benchmark may have left a broker at another port
         try:
             postgres.start()
             broker.start()

@@ -1,4 +1,4 @@
-"""What each choice brings: the same work with one constant changed at a time. `python -m bench.tuning --help`.
+"""The gain of each choice: the same work with one constant changed at a time. `python -m bench.tuning --help`.
 
 All but the flags of the JVM are measured in two plain processes, where Spark adds no noise.
 """
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     results = Results(describe_machine(), runs)
     tables = [table for table in (make_speeds(results, variants, given.records), make_errors(results)) if table.rows]
     print_tables(tables)
-    lines = ["# What each choice brings", "", "Made by `python -m bench.tuning`.", *render_parts(results, tables)]
+    lines = ["# The gain of each choice", "", "Made by `python -m bench.tuning`.", *render_parts(results, tables)]
     (PROJECT / "bench" / "TUNING.md").write_text("\n".join(lines), encoding="utf-8")
     return 1 if any(run.error for run in runs) else 0
 

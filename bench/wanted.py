@@ -1,4 +1,4 @@
-"""The figures that Penstock is meant to reach, and whether it did."""
+"""The target figures of Penstock, and whether it reached them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMORY = (1_000_000, LARGE)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One figure: what is wanted, what was found, and whether that is enough."""
+    """One figure: the target, the measured value, and whether it is good enough."""
 
     what: str
     wanted: str
@@ -25,7 +25,7 @@ class Wanted:
 
 
 def judge(results: Results) -> list[Wanted]:
-    """Every figure that these results can tell."""
+    """Judge every figure that these results contain."""
     return [*_judge_ratios(results), *_judge_stage(results), *_judge_publish(results), *_judge_memory(results)]
 
 

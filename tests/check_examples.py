@@ -1,4 +1,4 @@
-"""Checks as people write them: each expectation with arguments that suit a column of some type."""
+"""Examples of checks: each expectation with arguments that are valid for a column of some type."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ WHOLE_TABLE: dict[str, list[dict[str, Any]]] = {
         {"unexpected_rows_query": "select note ~ '^a{{2}}$' from {batch} where id < 0;"},
     ],
 }
-# It names a table beside that of the attempt, where there is none of the user's.
+# It names a table in the schema of the attempt's table, where no user has a table.
 NOT_RUN = {"expect_table_row_count_to_equal_other_table": [{"other_table_name": "other"}]}
 
 

@@ -1,4 +1,4 @@
-"""Compaction when a test wants it: a topic that is compacted at once, and not before."""
+"""Compaction on request of a test: the topic is compacted at once, and not before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock_stack.broker import Broker
 
-# Nothing is compacted until `compacting` lets it be.
+# The log cleaner compacts no segment before the test calls `compacting`.
 COMPACTED = {
     "cleanup_policy": "compact", "min_compaction_lag_ms": "86400000", "segment_ms": "50",
     "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": "0",
@@ -21,7 +21,7 @@ COMPACTED = {
 
 @contextmanager
 def compacting(kafka: Broker, topic: str) -> Iterator[None]:
-    """Let the log cleaner at a topic, and have it look often; only a segment not written to any more is compacted."""
+    """Let the log cleaner compact a topic, and check it often; it compacts only segments that are no longer written."""
     alter(kafka.bootstrap, ResourceType.TOPIC, topic, "min.compaction.lag.ms", "0")
     alter(kafka.bootstrap, ResourceType.BROKER, str(kafka.node), "log.cleaner.backoff.ms", "50")
     try:
@@ -31,7 +31,7 @@ def compacting(kafka: Broker, topic: str) -> Iterator[None]:
 
 
 def alter(bootstrap: str, kind: ResourceType, name: str, setting: str, value: str | None) -> None:
-    """Change a setting of a topic or a broker; None takes it back."""
+    """Change a setting of a topic or a broker; None resets it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     change = ConfigEntry(setting, value, incremental_operation=operation)
     resource = ConfigResource(kind, name, incremental_configs=[change])

@@ -1,4 +1,4 @@
-"""What all tests share: one real PostgreSQL and one real broker a session, a fresh database and fresh topics a test."""
+"""Shared fixtures: one real PostgreSQL and one real broker a session, a fresh database and fresh topics a test."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     import pytest
 
-# One file a real service.
+# One file for each real service.
 pytest_plugins = sorted(path.stem for path in Path(__file__).parent.glob("fix_*.py"))
 
-# A test that uses one of these, by itself or by another fixture, needs services: `make check` leaves it out.
+# A test that uses one of these fixtures, directly or through another one, needs services: `make check` skips it.
 SERVICES = {"postgres", "kafka", "cluster", "airflow", "spark"}
 
 
 def pytest_configure() -> None:
-    # SIGTERM, too, must lead through the fixtures' ends: else it would leave servers behind.
+    # SIGTERM must run the ends of the fixtures, because they stop the servers.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # An example that takes 45 ms on a quiet machine took more than Hypothesis's 200 ms on a busy one.
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

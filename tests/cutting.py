@@ -1,4 +1,4 @@
-"""Cutting the log of a broker, as an unclean leader election would: the broker comes back without its last records."""
+"""Truncates the log of a broker like an unclean leader election: the broker comes back without its last records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH_HEADER = 61
 
 
 def cut_log(broker: Broker, topic: str, partition: int, offset: int) -> None:
-    """Kill a broker, cut one partition at a batch that begins at an offset, and start it: it recovers what is left."""
+    """Kill a broker, truncate one partition at the batch of an offset, and start it: it recovers the rest."""
     broker.kill()
     folder = broker.folder / "data" / f"{topic}-{partition}"
     (segment,) = folder.glob("*.log")
@@ -27,7 +27,7 @@ def cut_log(broker: Broker, topic: str, partition: int, offset: int) -> None:
 
 
 def find_batch(data: bytes, offset: int) -> int:
-    """Where in a segment the batch of an offset begins."""
+    """Find the byte of a segment at which the batch of an offset begins."""
     at = 0
     while at + BATCH_HEADER <= len(data):
         base, length = struct.unpack_from(">qi", data, at)
@@ -38,7 +38,7 @@ def find_batch(data: bytes, offset: int) -> int:
 
 
 def forget_checkpoint(path: Path, topic: str, partition: int) -> None:
-    """Take a partition out of a file of checkpoints: a version, a count, and a line a partition; or nothing yet."""
+    """Remove a partition from a checkpoint file, which has a version, a count and a line a partition, or is empty."""
     version, _, *entries = path.read_text().splitlines() or ["0", "0"]
     kept = [entry for entry in entries if not entry.startswith(f"{topic} {partition} ")]
     path.write_text("\n".join([version, str(len(kept)), *kept, ""]))

@@ -1,4 +1,4 @@
-"""Declarations for tests: a small one that works, and changes to it."""
+"""Declarations for tests: a small valid one, and changes of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = {"id": {"type": "bigint", "path": "$.id", "required": True}, "note": {
 
 
 def describe(topic: str, **changes: Any) -> dict[str, Any]:
-    """A declaration as it would stand in a YAML file; its target is named after the pipeline."""
+    """A declaration as in a YAML file; its target has the name of the pipeline."""
     name = changes.get("name", "orders")
     return {
         "name": name,
@@ -28,12 +28,12 @@ def describe(topic: str, **changes: Any) -> dict[str, Any]:
 
 
 def declare(topic: str, **changes: Any) -> Pipeline:
-    """The same, read."""
+    """The same declaration, read."""
     return Pipeline.model_validate(describe(topic, **changes))
 
 
 def write_declaration(folder: Path, topic: str, **changes: Any) -> Path:
-    """The same, as a file."""
+    """The same declaration, as a file."""
     described = describe(topic, **changes)
     path = folder / f"{described['name']}.yaml"
     path.write_text(yaml.safe_dump(described, sort_keys=False))

@@ -1,4 +1,4 @@
-"""A real Airflow for the tests of a module, with pipelines of the tests' own, spoken to by its REST API."""
+"""A real Airflow for the tests of a module, with pipelines of the tests, used through its REST API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENDED = ("success", "failed")
 
 @dataclass
 class AirflowSite:
-    """A running Airflow and what the tests need around it."""
+    """A running Airflow, and the actions that tests need."""
 
     web: Airflow
     pipelines: Path
@@ -52,7 +52,7 @@ class AirflowSite:
             self.wait(lambda: conf["pipeline"] in self._offered(dag), 300, f"the form of {dag} has the pipeline")
 
     def run(self, dag: str, seconds: float = 500, **conf: Any) -> tuple[str, str]:
-        """Start a run by hand and follow it to its end; its id and its state come back."""
+        """Start a run by hand and follow it to its end; return its id and its state."""
         run = self.trigger(dag, **conf)
         return run, self.await_end(dag, run, seconds)
 
@@ -61,7 +61,7 @@ class AirflowSite:
         return str(self.wait(lambda: self._ended(dag, run), seconds, f"run {run} of {dag} has ended"))
 
     def await_tries(self, dag: str, run: str, tries: dict[str, int]) -> str:
-        """Wait until a run that was cleared has run its tasks once more, and has ended."""
+        """Wait until a cleared run has run its tasks again, and has ended."""
         self.wait(lambda: tries.items() <= self.tries(dag, run).items(), 300, f"{dag} has tried {tries}")
         return self.await_end(dag, run)
 
@@ -74,13 +74,13 @@ class AirflowSite:
         return {task["task_id"]: task["try_number"] for task in self._instances(dag, run)}
 
     def log(self, dag: str, run: str, task: str, attempt: int | None = None) -> list[str]:
-        """What the log of a task says, line by line; the newest try if none is named."""
+        """Read the lines of a task's log; of the newest try if no try is named."""
         number = attempt or self.tries(dag, run)[task]
         lines = self.get(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{number}")["content"]
         return [line["event"] for line in lines if not line["event"].startswith("::")]
 
     def clear(self, dag: str, run: str, task: str | None = None) -> None:
-        """Clear one task of a run with what follows it, or the whole run, so that Airflow runs it again."""
+        """Clear one task of a run with the tasks after it, or the whole run, so that Airflow runs it again."""
         if task is None:
             self.post(f"dags/{dag}/dagRuns/{run}/clear", {"dry_run": False})
         else:
@@ -97,19 +97,19 @@ class AirflowSite:
         return {error["filename"]: error["stack_trace"] for error in self.get("importErrors")["import_errors"]}
 
     def get(self, path: str, **query: Any) -> Any:
-        """Ask the REST API."""
+        """Send a GET request to the REST API."""
         return self.api.get(path, params=query).raise_for_status().json()
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Tell the REST API."""
+        """Send a POST request to the REST API."""
         reply = self.api.post(path, json=body)
         assert reply.is_success, reply.text
         return reply.json()
 
     def wait(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
-        """Wait until a condition gives something true."""
+        """Wait until a condition returns a true value."""
         found = wait_until(condition, seconds=seconds, every=0.3)
-        assert found, f"waited {seconds} s in vain until {what}"
+        assert found, f"waited {seconds} s, and this did not happen: {what}"
         return found
 
     def _offered(self, dag: str) -> list[str]:
@@ -125,7 +125,7 @@ class AirflowSite:
 
 @pytest.fixture(scope="module")
 def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
-    """Airflow for one module: it costs too much of two cores to run beside other tests."""
+    """Airflow for one module: it takes too much of two cores to run beside other tests."""
     folder = tmp_path_factory.mktemp("airflow")
     pipelines = folder / "pipelines"
     pipelines.mkdir()
@@ -158,7 +158,7 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
 
 
 def _environment(bootstrap: str) -> dict[str, str]:
-    # Without SASL the password goes nowhere, and that is what it is here for.
+    # Without SASL the password is not used: it is here to show that it never appears in a log.
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap, "sasl.password": CANARY}}
     return {
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",

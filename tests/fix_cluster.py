@@ -24,19 +24,19 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Three brokers and the ways to them, by node id."""
+    """Three brokers and their proxies, by node id."""
 
     brokers: dict[int, Broker]
     proxies: dict[int, KafkaProxy]
 
     @property
     def bootstrap(self) -> str:
-        """Where clients that meet no faults of the network connect."""
+        """The bootstrap servers of clients that meet no faults of the network."""
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     @property
     def faulty(self) -> str:
-        """Where clients connect that go through the proxies, to all brokers."""
+        """The bootstrap servers of clients that connect through the proxies, to all brokers."""
         return ",".join(proxy.address for proxy in self.proxies.values())
 
     def create_topic(self, replicas: Sequence[Sequence[int]], **config: str) -> str:
@@ -44,7 +44,7 @@ class Cluster:
         topic = f"cluster_topic_{next(_numbers)}"
         named = {name.replace("_", "."): value for name, value in config.items()}
         wanted = NewTopic(topic, len(replicas), replica_assignment=[list(nodes) for nodes in replicas], config=named)
-        admin = self._admin()  # must live until it has answered
+        admin = self._admin()  # must exist until the answer arrives
         admin.create_topics([wanted])[topic].result(timeout=120)
         for partition, nodes in enumerate(replicas):
             self.await_in_sync(topic, nodes, partition)
@@ -61,7 +61,7 @@ class Cluster:
         return self.find_leader(topic, partition)
 
     def await_in_sync(self, topic: str, nodes: Iterable[int], partition: int = 0) -> None:
-        """Wait until just these nodes are in sync, and one of them leads."""
+        """Wait until exactly these nodes are in sync, and one of them leads."""
 
         def in_sync() -> bool:
             found = self._look(topic, partition)
@@ -80,7 +80,7 @@ class Cluster:
             broker.await_ready()
 
     def _look(self, topic: str, partition: int) -> Any:
-        # A client of its own each time: one that has seen a leader keeps what it has seen for a while.
+        # A new client each time, because a client caches the leader for a while.
         found = self._admin().list_topics(topic, timeout=60).topics[topic]
         return found.partitions[partition]
 
@@ -116,7 +116,7 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster, all of it running; whatever a test does to it is made good."""
+    """The cluster with all brokers running; it is repaired after each test."""
     _cluster.start()
     yield _cluster
     for proxy in _cluster.proxies.values():

@@ -20,14 +20,14 @@ _numbers = itertools.count(1)
 
 
 class MakeTopic(Protocol):
-    """Creates a topic of a name not used before; settings are written with underscores: cleanup_policy="compact"."""
+    """Creates a topic with a new name; settings are written with underscores: cleanup_policy="compact"."""
 
     def __call__(self, partitions: int = 1, **config: str) -> str: ...
 
 
 @pytest.fixture(scope="session")
 def _ports() -> list[int]:
-    """The broker's, its controller's, and that of its listener behind the proxy."""
+    """The ports of the broker, of its controller, and of its listener behind the proxy."""
     return ports.choose(3)
 
 
@@ -39,7 +39,7 @@ def _kafka_proxy(_ports: list[int]) -> Iterator[KafkaProxy]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory, _ports: list[int], _kafka_proxy: KafkaProxy) -> Iterator[Broker]:
-    """A broker that the whole session shares; who stops or kills it starts it again."""
+    """A broker that the whole session shares; a test that stops or kills it starts it again."""
     broker = Broker(tmp_path_factory.mktemp("stack") / "kafka", *_ports[:2])
     put_behind(broker, _kafka_proxy)
     try:
@@ -51,7 +51,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, _ports: list[int], _kafka_pr
 
 @pytest.fixture
 def faulty_network(kafka: Broker, _kafka_proxy: KafkaProxy) -> Iterator[KafkaProxy]:
-    """The way to the session's broker for clients that shall meet faults: its address is their bootstrap server."""
+    """A proxy to the session's broker for clients that meet faults: its address is their bootstrap server."""
     yield _kafka_proxy
     _kafka_proxy.heal()
 
@@ -77,7 +77,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int, config: dict[str, 
 
 
 def add_partitions(bootstrap: str, topic: str, partitions: int) -> None:
-    """Give a topic so many partitions, and wait until they can be written and read."""
+    """Raise the number of partitions of a topic, and wait until they can be written and read."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(120)
     await_partitions(admin, topic, partitions)

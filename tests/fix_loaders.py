@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Start(Protocol):
-    """Makes a topic, an account of what is sent to it, and a loader of it; what is declared goes to the pipeline."""
+    """Makes a topic, an account of the records sent to it, and a loader of it; the arguments go to the declaration."""
 
     def __call__(self, partitions: int = 1, **declared: Any) -> tuple[Account, Loader]: ...
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the session; a fresh, migrated database for every test that asks."""
+"""A real PostgreSQL for the session; a fresh, migrated database for every test that uses the fixture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A server that the whole session shares; who stops or kills it starts it again."""
+    """A server that the whole session shares; a test that stops or kills it starts it again."""
     server = Postgres(tmp_path_factory.mktemp("stack") / "postgres", *ports.choose(1))
     try:
         server.start()
@@ -50,11 +50,11 @@ def admin_db(postgres: Postgres, _template: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     try:
         uri = postgres.create_database(name, template=_template)
-        with psycopg.connect(uri) as connection:  # a clone takes over everything but the rights on the database
+        with psycopg.connect(uri) as connection:  # a clone copies everything except the rights on the database
             arrange_roles(connection)
         yield uri
     finally:
-        postgres.start()  # a test may have ended with the server down
+        postgres.start()  # the last test may have stopped the server
         postgres.drop_database(name)
 
 

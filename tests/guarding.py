@@ -1,4 +1,4 @@
-"""A guarded broker: at its own listener all is allowed; at the others, over TLS, users do what is allowed to them."""
+"""A guarded broker: its own listener allows all; the other listeners, over TLS, enforce the rights of users."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Guarded:
         given["ann"].result(30)
 
     def allow(self, user: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-        """Allow a user something."""
+        """Allow a user an operation."""
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         principal = {"ann": "User:ann", "bob": "User:CN=bob"}[user]
         for operation in operations:
@@ -109,7 +109,7 @@ def guard(folder: Path) -> Guarded:
 
 
 class _Authority:
-    """Who signs the certificates."""
+    """The authority that signs the certificates."""
 
     def __init__(self, path: Path) -> None:
         self.name = _name("the authority of the tests")

@@ -1,4 +1,4 @@
-"""What people write: a consumer that polls to the end of its partitions, as a job does that runs every hour."""
+"""A plain consumer, as many people write it: an hourly job that polls to the end of its partitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_to_end(consumer: Consumer, seconds: float = 200) -> list[Message]:
     ended: set[int] = set()
     deadline = time.monotonic() + seconds
     while not ended or not ended >= {each.partition for each in consumer.assignment()}:
-        assert time.monotonic() < deadline, f"the consumer did not come to the end in {seconds} s"
+        assert time.monotonic() < deadline, f"the consumer did not reach the end in {seconds} s"
         message = consumer.poll(0.5)
         if message is None:
             continue
@@ -47,12 +47,12 @@ def read_to_end(consumer: Consumer, seconds: float = 200) -> list[Message]:
 
 
 def run_hourly(bootstrap: str, topic: str, group: str, **settings: Any) -> list[int]:
-    """One run of the job: subscribe, read to the end, commit, and give the ids that it has seen."""
+    """One run of the job: subscribe, read to the end, commit, and return the ids."""
     consumer = open_consumer(bootstrap, group, **settings)
     try:
         consumer.subscribe([topic])
         records = read_to_end(consumer)
-        if records:  # without a record there is nothing to commit, and the client says so by an error
+        if records:  # the client raises an error if it has no offset to commit
             consumer.commit(asynchronous=False)
         return read_ids(records)
     finally:

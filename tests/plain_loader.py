@@ -1,8 +1,8 @@
-"""A loader as people write it, to be started and killed: read, insert, commit offsets, in this or that order.
+"""A plain loader that tests start and kill: it reads, inserts and commits offsets, in one of two orders.
 
     python plain_loader.py commit_first|insert_first <bootstrap servers> <topic>
 
-The database is told by PENSTOCK_DB; rows go into the table public.orders.
+PENSTOCK_DB names the database; the rows go into the table public.orders.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def load(db: str, order: str, bootstrap: str, topic: str) -> None:
-    """Load what the group has not read yet."""
-    # A member with a name of its own takes its place back after a crash, without waiting for its session to end.
+    """Load the records that the group has not read yet."""
+    # A static member gets its partitions back after a crash, without waiting for the end of its session.
     consumer = open_consumer(bootstrap, f"{topic} loaders", group_instance_id="1", auto_offset_reset="earliest")
     consumer.subscribe([topic])
     ids = read_ids(read_to_end(consumer))

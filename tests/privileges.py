@@ -1,4 +1,4 @@
-"""The superuser of the session's server, for what tests do by hand and no role of Penstock may do."""
+"""The superuser of the session's server, for actions of tests that no role of Penstock may do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def remember(server: Postgres) -> None:
 
 
 def superuser(db: str) -> str:
-    """The superuser's URI of the same database; a URI of another server comes back as it is."""
+    """The superuser's URI of the same database; a URI of another server is returned unchanged."""
     found = conninfo_to_dict(db)
     server = _servers.get(str(found["port"]))
     return server.uri(str(found["dbname"])) if server else db

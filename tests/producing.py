@@ -1,4 +1,4 @@
-"""Producing to a real broker, with an account of what became of every record."""
+"""Produces to a real broker, with an account of the outcome of every record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError, Message
 
-# Time-outs shorter than the way of a reply that is lost, as in configurations that were to be fast.
+# Time-outs shorter than the delay of a lost reply, as in configurations tuned for speed.
 HASTY: dict[str, int] = {
     "request.timeout.ms": 300,
     "socket.timeout.ms": 300,
@@ -36,7 +36,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Account:
-    """The producer's side of the story: every acknowledged record, and the outcome of its transaction."""
+    """The producer's account: every acknowledged record, and the outcome of its transaction."""
 
     bootstrap: str
     topic: str
@@ -50,12 +50,12 @@ class Account:
         key: bytes | None = None,
         timestamp: int = 0,
     ) -> None:
-        """Produce without a transaction, and wait for every acknowledgement; a timestamp of 0 is the time of now."""
+        """Produce without a transaction, and wait for every acknowledgement; a timestamp of 0 means now."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "linger.ms": 5})
         self._produce(producer, values, "plain", partition, key, timestamp)
 
     def send_orders(self, count: int, *, partition: int | None = None, first: int = 0) -> None:
-        """Produce `count` records that become rows."""
+        """Produce `count` valid records."""
         self.send((order(number) for number in range(first, first + count)), partition=partition)
 
     def transact(
@@ -77,11 +77,11 @@ class Account:
         return producer
 
     def leave_open(self, producer: Producer, values: Iterable[bytes | None], *, partition: int | None = None) -> None:
-        """Produce in a transaction that stays open for now."""
+        """Produce in a transaction, and leave it open."""
         self._produce(producer, values, "open", partition, None)
 
     def settle(self, outcome: Outcome) -> None:
-        """Write down what became of the records whose transaction was open."""
+        """Record the outcome of the records whose transaction was open."""
         self.sent = [
             Sent(sent.partition, sent.offset, sent.value, outcome) if sent.outcome == "open" else sent
             for sent in self.sent
@@ -128,5 +128,5 @@ class Account:
 
 
 def order(number: int) -> bytes:
-    """A value that becomes a row."""
+    """The value of a valid record."""
     return json.dumps({"id": number, "note": f"order {number}"}).encode()

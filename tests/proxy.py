@@ -1,4 +1,4 @@
-"""TCP proxies on the loopback address that do to connections what networks do, when they are told to."""
+"""TCP proxies on the loopback address that make faults of networks on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock_stack.broker import Broker
 
 LOOPBACK = "127.0.0.1"
-# What Kafka's protocol calls its requests.
+# The numbers of requests in Kafka's protocol.
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 
 
@@ -43,7 +43,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"{LOOPBACK}:{self.port}"
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class Proxy:
             server.close()
 
     def cut(self) -> None:
-        """Reset every client's connection. The server hears nothing of it."""
+        """Reset every client's connection; the server does not notice."""
         for client, _ in self.pairs:
             self._cut.add(client)
             with contextlib.suppress(OSError):
@@ -72,12 +72,12 @@ class Proxy:
                 client.shutdown(socket.SHUT_RDWR)
 
     def hush(self) -> None:
-        """Let nothing through from now on; `held` counts what waits."""
+        """Forward no bytes from now on; `held` counts the waiting ones."""
         self.held = 0
         self._speaking.clear()
 
     def speak(self) -> None:
-        """Let through what waited, and all that comes."""
+        """Forward the waiting bytes, and all later ones."""
         self._speaking.set()
 
     def heal(self) -> None:
@@ -100,7 +100,7 @@ class Proxy:
                 self._join(client, server)
 
     def _join(self, client: socket.socket, server: socket.socket) -> None:
-        """Start what carries bytes both ways."""
+        """Start the threads that forward bytes in both directions."""
         threading.Thread(target=self._carry, args=(client, server, _read_bytes(client)), daemon=True).start()
         threading.Thread(
             target=self._carry, args=(server, client, self._delay(_read_bytes(server))), daemon=True
@@ -124,7 +124,7 @@ class Proxy:
 
 
 class KafkaProxy(Proxy):
-    """A proxy that tells Kafka's requests apart, counts them, and loses single ones, or loses or delays the replies."""
+    """A proxy that parses Kafka's requests, counts them, and loses single ones, or loses or delays their replies."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
@@ -135,15 +135,15 @@ class KafkaProxy(Proxy):
         self._late: dict[int, float] = {}
 
     def delay_replies(self, kind: int, seconds: float) -> None:
-        """Every reply to a request of a kind comes later by so many seconds, and whatever follows it with it."""
+        """Delay every reply to a request of a kind by so many seconds, and all replies behind it."""
         self._late[kind] = seconds
 
     def lose_requests(self, kind: int, times: int) -> None:
-        """The next requests of a kind never reach the broker."""
+        """Lose the next requests of a kind before they reach the broker."""
         self.lost[kind], self._requests_to_lose[kind] = 0, times
 
     def lose_replies(self, kind: int, times: int) -> None:
-        """The next requests of a kind reach the broker, and what it replies reaches nobody."""
+        """Forward the next requests of a kind to the broker, and lose its replies."""
         self.lost[kind], self._replies_to_lose[kind] = 0, times
 
     def heal(self) -> None:
@@ -180,13 +180,13 @@ class KafkaProxy(Proxy):
                 continue
             if self._replies_to_lose[kind] > 0:
                 self._replies_to_lose[kind] -= 1
-                unanswered.add(correlation)  # before the request goes out: the reply may be fast
+                unanswered.add(correlation)  # before the request is sent, because the reply may be fast
                 self.lost[kind] += 1
             yield frame
 
 
 def put_behind(broker: Broker, proxy: Proxy) -> None:
-    """Give a broker a second listener; whoever asks it where the brokers are is told the proxy's address."""
+    """Give a broker a second listener, which gives clients the address of the proxy as the address of the broker."""
     own = f"PLAINTEXT://{broker.bootstrap}"
     controller = f"CONTROLLER://{LOOPBACK}:{broker.controller_port}"
     broker.settings |= {
@@ -202,7 +202,7 @@ def _read_bytes(source: socket.socket) -> Iterator[bytes]:
 
 
 def _read_frames(source: socket.socket) -> Iterator[bytes]:
-    """Kafka's frames: four bytes of length, then so many bytes."""
+    """Read Kafka's frames: four bytes with the length, then that number of bytes."""
     buffer = bytearray()
     for data in _read_bytes(source):
         buffer += data

@@ -1,4 +1,4 @@
-"""Receivers of alerts: a webhook that listens, a server that never answers, a port where nobody is."""
+"""Receivers of alerts: a webhook that listens, a server that never answers, a port without a listener."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 
 class Receiver:
-    """A webhook on the loopback address that keeps the JSON documents it gets."""
+    """A webhook on the loopback address that stores the JSON documents it gets."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ class Receiver:
 
 
 class Silence:
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never answers."""
 
     def __init__(self) -> None:
         self.server = socket.create_server(("127.0.0.1", 0))
@@ -66,6 +66,6 @@ class Silence:
 
 
 def refused_port() -> int:
-    """A port on which nobody listens."""
+    """A port without a listener."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return int(server.getsockname()[1])

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORD = re.compile(r"^Partition:(\d+)\tOffset:(\d+)\t(.*)$")
-# How long the log must be silent before it counts as read: until the group has formed and the first fetch is answered
-# that may take long, once as many records have come as are expected it cannot.
+# The seconds of silence after which the log counts as read. The first is long, because the group must form and the
+# first fetch must be answered. The second begins at the expected number of records, and can be short.
 SILENCE, SILENCE_AFTER_ALL = 6.0, 1.5
 
 
 def read_visible(bootstrap: str, topic: str, expected: int | None = None) -> Iterator[tuple[int, int, str]]:
-    """Read partition, offset and value of every committed record, until none has come for a while.
+    """Read partition, offset and value of every committed record, until none arrives for a while.
 
-    With the number of `expected` records the wait is shorter after so many of them; none beyond them is left out.
+    After the number of `expected` records the wait is shorter; later records are still read.
     """
     reading = subprocess.Popen(
         [
@@ -41,12 +41,12 @@ def read_visible(bootstrap: str, topic: str, expected: int | None = None) -> Ite
     with reading:
         assert reading.stdout
         assert reading.stderr
-        told: list[str] = []
-        listener = threading.Thread(target=told.extend, args=(reading.stderr,))
+        errors: list[str] = []
+        listener = threading.Thread(target=errors.extend, args=(reading.stderr,))
         listener.start()
         lines = _read_lines(reading, reading.stdout, expected)
         listener.join()
-    said = "".join(told)
+    said = "".join(errors)
     assert "Exception" not in said.replace("TimeoutException", ""), said
     for line in lines:
         found = RECORD.match(line)
@@ -55,7 +55,7 @@ def read_visible(bootstrap: str, topic: str, expected: int | None = None) -> Ite
 
 
 def _read_lines(reading: subprocess.Popen[str], stream: IO[str], expected: int | None) -> list[str]:
-    """Read all lines; the reader ends by itself after a silence, and by us after a shorter one once all are there."""
+    """Read all lines, until the reader ends itself, or is ended because all expected lines have arrived."""
     lines: list[str] = []
     ending: threading.Timer | None = None
     for line in stream:

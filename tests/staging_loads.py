@@ -1,4 +1,4 @@
-"""Loads on the real services, planned and begun, for tests that stage them."""
+"""Loads on the real services, planned and with a first attempt, for tests that stage them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A load whose first attempt has been begun."""
+    """A load whose first attempt has begun."""
 
     settings: Settings
     load_id: int
@@ -59,7 +59,7 @@ class Begun:
 
 
 def begin(db: str, bootstrap: str, topic: str, master: str = "local[2]", **changes: Any) -> Begun:
-    """Plan a load of all that a topic holds, and begin its first attempt."""
+    """Plan a load of all records of a topic, and begin its first attempt."""
     settings = Settings(db, {"bootstrap.servers": bootstrap}, Path(os.devnull), master)
     load = plan_load(db, settings.kafka, declare(topic, **changes), "run").load
     assert load is not None, "the topic is empty"

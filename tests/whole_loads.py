@@ -51,11 +51,11 @@ class Loader:
         return Settings(self.db, kafka, Path(os.devnull), "local[2]")
 
     def plan(self) -> Load | None:
-        """Plan a live load by a run of its own; None if nothing is new."""
+        """Plan a live load in a run of its own; None if there are no new records."""
         return plan_load(self.db, self.settings.kafka, self.pipeline, f"live {next(_runs)}").load
 
     def run(self) -> Load | None:
-        """A live load of what is new, as it is when it is published; None if nothing is new."""
+        """Load the new records, and return the published load; None if there are no new records."""
         load = self.plan()
         if load is None:
             return None
@@ -63,15 +63,15 @@ class Loader:
         return self.publish(load.load_id)
 
     def publish(self, load_id: int) -> Load:
-        """Publish, and give the load as it is then."""
+        """Publish, and return the published load."""
         publish_load(self.db, self.settings.kafka, load_id)
         with open_ledger(self.db) as connection:
             return read_load(connection, load_id)
 
     def load(self) -> int:
-        """A live load of what is new."""
+        """Load the new records."""
         load = self.run()
-        assert load is not None, "nothing is new"
+        assert load is not None, "there are no new records"
         return load.load_id
 
     def plan_backfill(
@@ -81,7 +81,7 @@ class Loader:
         return plan_backfill(self.db, self.settings.kafka, self.pipeline, asked, run or f"backfill {next(_runs)}")
 
     def backfill(self, what: What, *, replace: bool = False, per_load: int | None = None) -> list[int]:
-        """A whole backfill; the ids of its loads."""
+        """Run a whole backfill; return the ids of its loads."""
         planned = self.plan_backfill(what, replace=replace, per_load=per_load)
         for load_id in planned.load_ids:
             self.finish(load_id)
@@ -93,18 +93,18 @@ class Loader:
         assert validate_load(self.db, load_id).passed
 
     def stage_rows(self, load_id: int) -> None:
-        """Stage, and no more."""
+        """Stage only."""
         attempt = begin_staging(self.db, load_id)
         assert attempt is not None
         run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
 
     def finish(self, load_id: int) -> None:
-        """All steps after the plan."""
+        """Do all steps after the plan."""
         self.stage(load_id)
         publish_load(self.db, self.settings.kafka, load_id)
 
     def verify(self, share: float = 1.0) -> Verified:
-        """Verify what was loaded, with the session's Spark as the other reader."""
+        """Verify the pipeline, with the session's Spark as the other reader."""
         verified = verify_pipeline(
             self.settings,
             self.pipeline,
@@ -112,7 +112,7 @@ class Loader:
             share,
             lambda settings, verification: run_reread(settings, verification, lambda: self.spark.sparkContext),
         )
-        assert verified is not None, "something was loaded"
+        assert verified is not None, "there are published loads"
         return verified
 
     def query(self, sql: str) -> list[Any]:
@@ -120,7 +120,7 @@ class Loader:
             return connection.execute(sql.encode()).fetchall()
 
     def rows(self) -> list[Any]:
-        """Every row of the target, without the number of the load that brought it."""
+        """Every row of the target, without the number of its load."""
         columns = ", ".join(column.name for column in self.pipeline.columns)
         return self.query(
             f"select _partition, _offset, _timestamp, {columns} from {self.pipeline.target} order by 1, 2"

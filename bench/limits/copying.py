@@ -1,6 +1,6 @@
 """The limit of writing: two plain processes that COPY Arrow batches made before the clock starts.
 
-The batches come round again, so that memory does not bound the number of rows.
+The batches are used again and again, so that memory does not limit the number of rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH, BATCHES = 10_000, 20
 
 
 def make_batches(decoder: Decoder) -> list[pa.RecordBatch]:
-    """Batches as a task of Penstock makes them."""
+    """Make batches like a task of Penstock."""
     return [decoder.decode(_make_batch(first)).rows for first in range(0, BATCH * BATCHES, BATCH)]
 
 
@@ -41,7 +41,7 @@ def _make_batch(first: int) -> Batch:
 
 
 def repeat_rows(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """So many rows, of these batches again and again."""
+    """Repeat these batches up to a number of rows."""
     left = rows
     while left:
         for batch in islice(batches, -(-left // BATCH)):

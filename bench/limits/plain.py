@@ -1,6 +1,6 @@
 """The limit of staging: Penstock's own reading, decoding and writing in two plain processes, without Spark.
 
-The load is planned and its attempt begun as always; what is left out is Spark, the key, the checks and the publishing.
+The load is planned and its attempt begun as usual. Spark, the key, the checks and the publish step are left out.
 For `bench.tuning` the key may be built first or last.
 """
 
@@ -43,7 +43,7 @@ def begin() -> tuple[int, int]:
 
 
 def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, float]:
-    """Stage every chunk that falls to this worker."""
+    """Stage every chunk of this worker."""
     began = time.time()
     apply_changes()
     settings = read_settings(os.environ)
@@ -60,7 +60,7 @@ def stage_share(load_id: int, attempt: int, worker: int) -> tuple[int, float, fl
 
 
 def stage() -> dict[str, float]:
-    """Stage everything; building the key last counts as well."""
+    """Stage all chunks; the time includes a key that is built last."""
     load_id, attempt = begin()
     done = run_workers(functools.partial(stage_share, load_id, attempt))
     if workers.KEY == "last":

@@ -1,4 +1,4 @@
-"""The limit of reading: two plain processes, each over half of the partitions, that throw every record away."""
+"""The limit of reading: two plain processes, each over half of the partitions, that discard every record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.model.ranges import Chunk, Range
 
 
 def read_share(worker: int) -> tuple[int, float, float]:
-    """Read every partition that falls to this worker; how many records, and when that began and ended."""
+    """Read every partition of this worker; return the number of records, the start and the end."""
     began = time.time()
     source = Source({"bootstrap.servers": os.environ["BENCH_KAFKA"]}, os.environ["BENCH_TOPIC"], "read_committed")
     until = int(os.environ["BENCH_RECORDS"]) // PARTITIONS

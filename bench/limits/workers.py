@@ -1,4 +1,4 @@
-"""Two plain processes, and how long they took once they ran."""
+"""Two plain processes, and the duration of their work without their start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acceptance tests share: the settings of a load, and the end of every load that a failed test left running."""
+"""Shared fixtures: the settings of a load, and the end of every load that a failed test left running."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""kill -9 at every point of a load: whatever died, the next run loads every record exactly once.
+"""kill -9 at every point of a load: the next run loads every record exactly once.
 
-No hook in the product: a lock that the test holds in the database stops the load at the wanted point, and then all of
-it, driver and Spark included, is killed.
+The product has no hooks for this. A lock that the test holds in the database stops the load at the chosen point. Then
+the test kills the load with its driver and Spark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ State = Callable[[str], None]
 
 @pytest.fixture
 def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
-    """A topic of two partitions with plain, committed and aborted records and some poison; declared as `orders`."""
+    """A topic of two partitions with plain, committed, aborted and invalid records; declared as `orders`."""
     account = Account(kafka.bootstrap, make_topic(2))
     write_declaration(tmp_path, account.topic, indexes=[["id"]])
     account.send_orders(24_000)  # enough for two tasks: smaller chunks share one
@@ -59,9 +59,9 @@ def stopped_when_planned(db: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_when_half_staged(db: str) -> Iterator[None]:
-    """One task is through; the transaction of another waits at its row in stage_task."""
+    """One task has committed; the transaction of another waits at its row in stage_task."""
     with psycopg.connect(superuser(db)) as connection:
-        # A trigger of the test's own: every task but task 0 waits.
+        # A trigger of this test: every task except task 0 waits.
         connection.execute(
             "create function public.wait_for_test() returns trigger language plpgsql as"
             " $$begin if new.task > 0 then perform pg_advisory_xact_lock(4711); end if; return new; end$$;"
@@ -69,7 +69,7 @@ def stopped_when_half_staged(db: str) -> Iterator[None]:
         )
         connection.commit()
         connection.execute("select pg_advisory_xact_lock(4711)")
-        await_true(lambda: query(db, "select 1 from penstock.stage_task"), "one task is through")
+        await_true(lambda: query(db, "select 1 from penstock.stage_task"), "one task has committed")
         yield
         assert query(db, "select task from penstock.stage_task") == [(0,)]
         connection.rollback()
@@ -77,7 +77,7 @@ def stopped_when_half_staged(db: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_when_staged(db: str) -> Iterator[None]:
-    """The checks have run; keeping their results waits."""
+    """The checks have run; storing their results waits."""
     with locked(db, "lock table penstock.check_result in access exclusive mode"):
         yield
 
@@ -92,7 +92,7 @@ def stopped_when_validated(db: str) -> Iterator[None]:
 
 @contextmanager
 def stopped_before_commit(db: str) -> Iterator[None]:
-    """All of publish is done but its last statement and the COMMIT."""
+    """Publish has done all its statements except the last one and the COMMIT."""
     await_true(lambda: query(db, "select 1 from penstock.load"), "the load is planned")
     with locked(db, "lock table penstock.event in access exclusive mode"):
         yield
@@ -109,7 +109,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_kill_before_commit_publishes_nothing_and_the_next_run_loads_everything_once(
+def test_kill_before_commit_publishes_no_row_and_the_next_run_loads_every_record(
     point: str, db: str, account: Account, environment: dict[str, str]
 ) -> None:
     with Watcher(db):
@@ -120,14 +120,14 @@ def test_kill_before_commit_publishes_nothing_and_the_next_run_loads_everything_
         assert query(db, "select count(*) from penstock.covered") == [(0,)]
         account.send_orders(100, first=5000)
 
-        code, document, told = LoadingProcess(environment, "orders").finish()
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
 
-    assert code == 0, told
+    assert code == 0, stderr
     assert document["state"] == "published"
     assert find_faults(db, account) == []
 
 
-def test_kill_after_commit_was_sent_is_found_published_and_not_loaded_twice(
+def test_a_load_killed_while_commit_runs_is_found_published_and_not_loaded_twice(
     db: str, account: Account, environment: dict[str, str]
 ) -> None:
     with psycopg.connect(superuser(db)) as connection:
@@ -144,26 +144,28 @@ def test_kill_after_commit_was_sent_is_found_published_and_not_loaded_twice(
             waiting = "select 1 from pg_locks where locktype = 'advisory' and objid = 4711 and not granted"
             await_true(lambda: query(db, waiting), "COMMIT waits for the lock of the test")
             loading.kill()
-        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "COMMIT went through")
+        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "COMMIT has succeeded")
 
-        code, document, told = LoadingProcess(environment, "orders", "--run-id", "first").finish()
-        assert code == 0, told
-        assert "published already; it stays" in told
+        code, document, stderr = LoadingProcess(environment, "orders", "--run-id", "first").finish()
+        assert code == 0, stderr
+        assert "published already; it stays" in stderr
         assert document["load"] == query(db, "select load_id from penstock.load")[0][0]
-        code, document, told = LoadingProcess(environment, "orders").finish()
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
 
-    assert (code, document["state"]) == (0, "empty"), told
+    assert (code, document["state"]) == (0, "empty"), stderr
     assert find_faults(db, account) == []
 
 
-def test_kill_after_commit_leaves_nothing_to_do(db: str, account: Account, environment: dict[str, str]) -> None:
+def test_a_run_after_a_kill_after_commit_finds_no_new_records(
+    db: str, account: Account, environment: dict[str, str]
+) -> None:
     loading = LoadingProcess(environment, "orders")
     with Watcher(db):
-        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "it is published")
+        await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "the load is published")
         loading.kill()
-        code, document, told = LoadingProcess(environment, "orders").finish()
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
 
-    assert (code, document["state"]) == (0, "empty"), told
+    assert (code, document["state"]) == (0, "empty"), stderr
     assert find_faults(db, account) == []
 
 
@@ -181,11 +183,11 @@ def test_a_load_is_stalled_when_no_process_works_on_it_any_more(
             "select count(*) from pg_stat_activity"
             " where application_name = 'penstock at work' and datname = current_database()"
         )
-        await_true(lambda: query(db, workers) == [(count,)], f"{count} processes are at work")
+        await_true(lambda: query(db, workers) == [(count,)], f"{count} processes work on the load")
 
     loading = LoadingProcess(environment, "orders")
     with stopped_at_first_copy(db):
-        await_workers(2)  # the command, and the driver at its attempt
+        await_workers(2)  # the command, and the driver
         driver = find_descendants(loading.process.pid)
         assert judge().state == "loading"
         loading.process.kill()

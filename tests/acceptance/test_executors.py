@@ -1,4 +1,4 @@
-"""What an executor has to have installed: each reader loads where the other's Kafka client is missing."""
+"""The packages that an executor needs: the Spark reader loads without librdkafka, the native reader does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fix_kafka import MakeTopic
     from penstock_stack.broker import Broker
 
-# Python imports it first in every process: in those that Spark starts for tasks there is no librdkafka.
+# Python imports this module first in every process. In the processes of Spark's tasks it hides librdkafka.
 SHIM = """
 import sys
 
@@ -42,11 +42,11 @@ def test_the_spark_reader_needs_no_librdkafka_on_executors(
     shim = tmp_path / "shim"
     shim.mkdir()
     (shim / "sitecustomize.py").write_text(SHIM)
-    found, document, told = LoadingProcess(environment | {"PYTHONPATH": str(shim)}, "orders", "--verbose").finish()
+    found, document, stderr = LoadingProcess(environment | {"PYTHONPATH": str(shim)}, "orders", "--verbose").finish()
 
-    assert found == code, told
+    assert found == code, stderr
     if code:
-        assert "confluent_kafka" in told  # the shim works
+        assert "confluent_kafka" in stderr  # the shim works
     else:
         assert (document["rows"], document["holes"]) == (100, 6)
         assert query(db, "select count(*) from analytics.orders") == [(100,)]

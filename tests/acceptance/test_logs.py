@@ -1,4 +1,4 @@
-"""What a log may hold, over several loads: transactions of every outcome, holes only, partitions that come later."""
+"""Contents of logs over several loads: transactions of every outcome, only holes, partitions that are added later."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are
     write_declaration(tmp_path, account.topic)
 
     def load() -> dict[str, object]:
-        code, document, told = LoadingProcess(environment, "orders").finish()
-        assert code == 0, told
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
+        assert code == 0, stderr
         return document
 
     with Watcher(db):
@@ -40,7 +40,7 @@ def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.create_partitions([NewPartitions(account.topic, 4)])[account.topic].result(30)
         await_partitions(admin, account.topic, 4)
-        account.send_orders(60, partition=3, first=500)  # written before any plan has seen the partition
+        account.send_orders(60, partition=3, first=500)  # written before a plan has seen the partition
         late.commit_transaction(30)
         account.settle("committed")
         account.transact(map(order, range(600, 620)), commit=False, partition=2, name="c")
@@ -62,9 +62,9 @@ def test_a_load_of_holes_alone_moves_the_position_and_publishes_no_row(
     write_declaration(tmp_path, account.topic)
     account.transact(map(order, range(30)), commit=False)
 
-    code, document, told = LoadingProcess(environment, "orders").finish()
+    code, document, stderr = LoadingProcess(environment, "orders").finish()
 
-    assert code == 0, told
+    assert code == 0, stderr
     assert document["rows"] == 0
     assert query(db, "select position from penstock.positions") == [(31,)]
     assert find_faults(db, account) == []

@@ -1,4 +1,4 @@
-"""Two of anything over the same offsets: one winner, one clear error."""
+"""Two processes over the same offsets: one wins, the other gets one clear error."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def test_a_zombie_that_wakes_after_another_has_published_is_fenced_and_changes_n
 ) -> None:
     with Watcher(db):
         zombie = LoadingProcess(environment, "orders")
-        # Its driver is at work, and believes that its load is current.
+        # Its driver works on the load, and assumes that the load is current.
         await_true(lambda: query(db, "select 1 from penstock.load where application_id <> ''"), "the zombie stages")
         zombie.signal(signal.SIGSTOP)
         account.send_orders(500, first=9000)
-        code, document, told = LoadingProcess(environment, "orders").finish()
-        assert (code, document["state"]) == (0, "published"), told
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
+        assert (code, document["state"]) == (0, "published"), stderr
         zombie.signal(signal.SIGCONT)
-        code, document, told = zombie.finish()
+        code, document, stderr = zombie.finish()
 
-    assert code == 6, told
+    assert code == 6, stderr
     assert document["state"] == "fenced"
-    assert "Next:" in told
+    assert "Next:" in stderr
     assert find_faults(db, account) == []
     assert query(db, "select relname from pg_class where relnamespace = 'penstock_stage'::regnamespace") == []
 
@@ -68,22 +68,22 @@ def test_a_zombie_stopped_inside_a_transaction_holds_nobody_up_for_long_and_is_e
         with locked(db, "lock table penstock.check_result in access exclusive mode"):
             await_blocked(db)
             zombie.signal(signal.SIGSTOP)
-        code, document, told = LoadingProcess(environment, "orders").finish()
-        assert (code, document["state"]) == (0, "published"), told
+        code, document, stderr = LoadingProcess(environment, "orders").finish()
+        assert (code, document["state"]) == (0, "published"), stderr
         zombie.signal(signal.SIGCONT)
-        code, document, told = zombie.finish()
+        code, document, stderr = zombie.finish()
 
-    assert code in (1, 6), told
-    assert "Next: run again" in told
+    assert code in (1, 6), stderr
+    assert "Next: run again" in stderr
     assert find_faults(db, account) == []
 
 
 def test_the_checkers_find_a_loader_whose_compare_and_set_was_taken_out(
     db: str, account: Account, environment: dict[str, str]
 ) -> None:
-    """The same checkers, over a loader that moves positions and covers offsets without looking: they must fire."""
+    """The checkers must fire for a loader that moves positions and covers offsets without a check."""
     with psycopg.connect(superuser(db)) as connection:
-        # Compare-and-set out: positions stay where they were, and coverage is not asked.
+        # Without the compare-and-set: positions do not move, and coverage accepts overlaps.
         connection.execute(
             "create function public.forget() returns trigger language plpgsql as $$begin"
             " new.position := old.position; return new; end$$;"
@@ -91,10 +91,10 @@ def test_the_checkers_find_a_loader_whose_compare_and_set_was_taken_out(
             "alter table penstock.coverage drop constraint coverage_never_overlaps"
         )
     for _ in range(2):
-        code, _, told = LoadingProcess(environment, "orders").finish()
-        assert code == 0, told
+        code, _, stderr = LoadingProcess(environment, "orders").finish()
+        assert code == 0, stderr
 
     faults = find_faults(db, account)
 
-    assert any("is there 2 times" in fault for fault in faults), faults[:5]
+    assert any("is in the table 2 times" in fault for fault in faults), faults[:5]
     assert any("coverage" in fault for fault in faults), faults[:5]

@@ -1,4 +1,4 @@
-"""The database or the broker dies in the middle of a load: nothing is lost, nothing is doubled, and it is told."""
+"""The database or the broker dies in the middle of a load: no record is lost or doubled, and the run reports it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_postgresql_stopped_immediately_leaves_nothing_half_done(
         postgres.stop("immediate")
         gate.close()
         postgres.start()
-        code, _, told = loading.finish()
-        if code != 0:  # a failure is told; the next run makes it good
-            assert "Next:" in told
+        code, _, stderr = loading.finish()
+        if code != 0:  # the run reports the failure; the next run loads the records
+            assert "Next:" in stderr
             assert query(db, "select count(*) from penstock.covered") == [(0,)]
-            code, _, told = LoadingProcess(environment, "orders").finish()
-        assert code == 0, told
+            code, _, stderr = LoadingProcess(environment, "orders").finish()
+        assert code == 0, stderr
 
     assert find_faults(db, account) == []
 
@@ -68,10 +68,10 @@ def test_a_broker_killed_and_restarted_during_stage_costs_nothing(
         )
         kafka.kill()
         kafka.start()
-        code, _, told = loading.finish()
+        code, _, stderr = loading.finish()
         if code != 0:
-            assert "Next:" in told
-            code, _, told = LoadingProcess(environment, "orders").finish()
-        assert code == 0, told
+            assert "Next:" in stderr
+            code, _, stderr = LoadingProcess(environment, "orders").finish()
+        assert code == 0, stderr
 
     assert find_faults(db, account) == []

@@ -80,8 +80,8 @@ def test_without_retries_a_lost_request_is_a_lost_record_and_with_them_it_is_not
     topic = make_topic()
     for first, retries in ((0, 0), (10, 5)):
         faulty_network.lose_requests(PRODUCE, 1)
-        told = produce(faulty_network.address, topic, range(first, first + 1), HASTY | {"retries": retries})
-        assert told == (([], ["_MSG_TIMED_OUT"]) if retries == 0 else ([10], []))
+        result = produce(faulty_network.address, topic, range(first, first + 1), HASTY | {"retries": retries})
+        assert result == (([], ["_MSG_TIMED_OUT"]) if retries == 0 else ([10], []))
 
     assert read_log(kafka.bootstrap, topic) == [10]
 

@@ -23,18 +23,18 @@ def test_three_lost_replies_make_no_copy_if_the_producer_is_idempotent(
     )
     producer.list_topics(account.topic, timeout=10)
     faulty_network.lose_replies(PRODUCE, 3)
-    told: list[object] = []
+    reports: list[object] = []
     for number in range(5):
         producer.produce(
             account.topic, order(number), key=f"order-{number}", partition=0,
-            on_delivery=lambda error, _: told.append(error),
+            on_delivery=lambda error, _: reports.append(error),
         )  # fmt: skip
     assert producer.flush(30) == 0
 
     seen = run_hourly(kafka.bootstrap, account.topic, "hourly", auto_offset_reset="earliest")
     loaded = make_loader(account.topic, key="text").run()
 
-    assert (told, faulty_network.lost[PRODUCE]) == ([None] * 5, 3)  # sent four times, like the others
+    assert (reports, faulty_network.lost[PRODUCE]) == ([None] * 5, 3)  # sent four times, like the others
     assert seen == list(range(5))
     assert loaded is not None
     assert loaded.rows == 5

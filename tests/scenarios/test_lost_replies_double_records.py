@@ -29,15 +29,15 @@ def produce(bootstrap: str, topic: str, count: int, **settings: Any) -> list[Kaf
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "enable.idempotence": False,
                          **HASTY, **settings})  # fmt: skip
     producer.list_topics(topic, timeout=10)
-    told: list[KafkaError | None] = []
+    reports: list[KafkaError | None] = []
 
     def note(error: KafkaError | None, _: Message) -> None:
-        told.append(error)
+        reports.append(error)
 
     for number in range(count):
         producer.produce(topic, order(number), key=f"order-{number}", partition=0, on_delivery=note)
     assert producer.flush(30) == 0
-    return told
+    return reports
 
 
 def test_three_lost_replies_make_four_copies_and_a_query_finds_their_four_offsets(
@@ -46,8 +46,8 @@ def test_three_lost_replies_make_four_copies_and_a_query_finds_their_four_offset
     for acks in ("1", "all"):
         topic = make_topic()
         faulty_network.lose_replies(PRODUCE, 3)
-        told = produce(faulty_network.address, topic, 5, acks=acks, retries=5)
-        assert told == [None] * 5  # every order is acknowledged, once
+        reports = produce(faulty_network.address, topic, 5, acks=acks, retries=5)
+        assert reports == [None] * 5  # every order is acknowledged, once
         assert faulty_network.lost[PRODUCE] == 3
         seen = run_hourly(kafka.bootstrap, topic, "hourly", auto_offset_reset="earliest")
         assert Counter(seen) == dict.fromkeys(range(5), 4), f"acks={acks}"
