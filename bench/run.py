@@ -72,7 +72,7 @@ def fill_topics(services: Services, tasks: Sequence[Task]) -> dict[int, str]:
 
 
 def follow_runs(tasks: Sequence[Task], do: Callable[[Task], Run]) -> Iterator[Run]:
-    """Do one run after the other, and tell how each came out."""
+    """Do one run after the other, and print the result of each."""
     for number, task in enumerate(tasks, start=1):
         run = do(task)
         rate = f"[red]{run.error}[/red]" if run.error else f"{run.records / run.seconds:,.0f} rows/s"
@@ -86,7 +86,7 @@ def follow_runs(tasks: Sequence[Task], do: Callable[[Task], Run]) -> Iterator[Ru
 
 
 def measure_all(given: argparse.Namespace) -> Results:
-    """Do all runs; what is done is saved after each, so that nothing is lost when one is cut short."""
+    """Do all runs, and save the results after each, so that an interrupted benchmark keeps them."""
     tasks = choose_tasks(given)
     path = RESULTS / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}.json"
     runs: list[Run] = []

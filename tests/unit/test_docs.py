@@ -1,4 +1,4 @@
-"""The documentation names only what is there: links, commands, options, files, views, reasons, exit codes."""
+"""The documentation names only existing things: links, commands, options, files, views, reasons, exit codes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def options() -> dict[tuple[str, ...], set[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
+def test_every_link_leads_to_an_existing_page_and_heading(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", read(page)):
         if target.startswith("https://"):
             continue
@@ -83,12 +83,12 @@ def test_every_link_leads_to_a_page_and_a_heading_that_are_there(page: Path) -> 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_file_of_the_repository_that_is_named_is_there(page: Path) -> None:
+def test_every_named_file_of_the_repository_exists(page: Path) -> None:
     assert [name for name in OURS.findall(read(page)) if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_that_is_named_is_there_with_its_options(page: Path) -> None:
+def test_every_named_command_exists_with_its_options(page: Path) -> None:
     known = options()
     for written in COMMAND.findall(read(page)):
         words = shlex.split(written.split("<<")[0].replace("[", " ").replace("]", " ").replace("…", " x "))
@@ -115,29 +115,29 @@ def test_the_page_of_the_declaration_is_made_from_the_schema() -> None:
     assert read(PAGE) == write_page(), "run `python docs/make_reference.py`"
 
 
-def test_every_reason_of_poison_is_explained() -> None:
-    told = re.findall(r"^\| `(\w+)` \|", reference("poison"), re.MULTILINE)
-    assert sorted(told) == sorted(get_args(Reason))
+def test_every_reason_of_rejection_is_explained() -> None:
+    explained = re.findall(r"^\| `(\w+)` \|", reference("poison"), re.MULTILINE)
+    assert sorted(explained) == sorted(get_args(Reason))
 
 
 def test_every_built_in_check_is_explained() -> None:
-    told = re.findall(r"^\| `(expect_\w+)` \|", reference("checks"), re.MULTILINE)
-    assert told == [each.expectation_type for each in LIVE_LOADS]
+    explained = re.findall(r"^\| `(expect_\w+)` \|", reference("checks"), re.MULTILINE)
+    assert explained == [each.expectation_type for each in LIVE_LOADS]
 
 
 def test_every_view_of_the_ledger_is_explained_with_its_columns(db: str) -> None:
-    told = dict(re.findall(r"^\| `penstock\.(\w+)` \| [^|]+ \| `([^`]+)` \|", reference("ledger"), re.MULTILINE))
+    explained = dict(re.findall(r"^\| `penstock\.(\w+)` \| [^|]+ \| `([^`]+)` \|", reference("ledger"), re.MULTILINE))
     with psycopg.connect(db) as connection:
         views = connection.execute(
             "select c.relname, string_agg(a.attname, ', ' order by a.attnum) from pg_class c"
             " join pg_attribute a on a.attrelid = c.oid and a.attnum > 0"
             " where c.relnamespace = 'penstock'::regnamespace and c.relkind = 'v' group by c.relname"
         ).fetchall()
-    assert told == dict(views)
+    assert explained == dict(views)
 
 
 def test_every_state_of_a_load_is_explained() -> None:
     schema = b"\n".join(read_migrations().values()).decode()
     check = re.findall(r"check \(state in \((.*?)\)\)", schema, re.DOTALL)[-1]
-    told = set(re.findall(r"^\| `(\w+)` \| ", reference("ledger"), re.MULTILINE))
-    assert set(re.findall(r"'(\w+)'", check)) <= told
+    explained = set(re.findall(r"^\| `(\w+)` \| ", reference("ledger"), re.MULTILINE))
+    assert set(re.findall(r"'(\w+)'", check)) <= explained

@@ -1,6 +1,7 @@
 """Comments, docstrings, descriptions of SQL, messages and pages avoid the words that CONTRIBUTING.md forbids.
 
 ALLOWED lists the files that still hold such words. The list only shrinks: remove a file when it is clean, add none.
+A file that moves must be clean.
 """
 
 from __future__ import annotations
@@ -182,6 +183,47 @@ ALLOWED: set[str] = {
     "tests/unit/test_rights_of_the_loader.py",
 }
 
+# Names of tests with more than 80 characters after `test_`. This list only shrinks, too.
+LONG_NAMES = {
+    "test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing_again_works",
+    "test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_it_cannot_load",
+    "test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_until_it_is_mended",
+    "test_a_broker_that_creates_topics_and_a_copy_that_lags_are_found_in_a_cluster_of_three",
+    "test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_published_load_a_failure",
+    "test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_alerted_once",
+    "test_a_leaf_of_loads_that_the_ledger_does_not_know_is_left_alone_and_never_merged_over",
+    "test_a_load_that_has_read_what_is_lost_is_decided_on_first_and_one_that_has_not_is_ended",
+    "test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_passes_records_is_none",
+    "test_a_log_that_fits_again_is_judged_as_it_is_although_the_hold_ends_with_the_next_run_only",
+    "test_a_log_that_was_cut_and_has_grown_again_is_a_fault_that_names_what_was_loaded_and_is_gone",
+    "test_a_log_whose_leader_changed_and_that_lost_nothing_is_loaded_on_even_if_its_old_records_are_deleted",
+    "test_a_losing_try_that_stands_still_in_its_copy_does_not_keep_the_load_from_being_finished",
+    "test_a_loss_before_the_read_fails_the_load_for_good_and_the_next_plan_goes_by_the_declaration",
+    "test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_next_run_goes_on",
+    "test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_accepts_the_loss",
+    "test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_reader_waits",
+    "test_a_record_whose_text_is_over_a_gigabyte_is_merged_verified_replayed_and_rolled_back",
+    "test_a_replay_by_a_declaration_with_another_column_mends_what_it_replaces_and_blames_nothing_else",
+    "test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_it_is_back",
+    "test_a_snapshot_from_before_the_swap_sees_every_row_after_it_and_a_publish_goes_on_meanwhile",
+    "test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once",
+    "test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its_own_offsets",
+    "test_airflow_listens_on_the_loopback_address_only_and_comes_back_after_a_kill_with_all_it_knew",
+    "test_an_alert_that_nobody_took_is_sent_by_the_next_run_and_an_end_is_told_to_those_who_know_of_the_beginning",
+    "test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_audit_finds_a_hand_in_it",
+    "test_another_cluster_behind_the_address_is_refused_and_a_return_to_the_first_goes_on_where_it_stood",
+    "test_at_most_nine_leaves_of_a_level_are_left_in_whatever_order_big_and_small_ones_came",
+    "test_gaps_that_a_backfill_which_was_cut_short_has_kept_are_named_with_the_way_to_resume_it",
+    "test_nothing_is_accepted_for_a_pipeline_never_planned_without_a_reason_or_for_another_topic",
+    "test_one_that_is_open_for_longer_is_wrong_with_what_is_not_known_and_the_command_that_ends_it",
+    "test_people_get_tables_with_what_to_change_and_partitions_that_are_done_with_are_counted",
+    "test_quarantined_records_lose_what_they_held_and_every_offset_stays_accounted_for_by_name",
+    "test_records_and_tasks_of_attempts_that_never_counted_go_a_week_after_their_load_has_ended",
+    "test_records_in_the_log_that_are_not_those_that_were_loaded_are_found_by_the_other_reader",
+    "test_the_archive_of_classes_is_made_and_one_that_does_not_fit_is_passed_over_in_silence",
+    "test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record_it_took_is_no_hole",
+}
+
 Text = tuple[int, str]
 
 
@@ -278,6 +320,12 @@ def find_all(name: str) -> list[str]:
 def test_no_prose_outside_the_list_holds_forbidden_words() -> None:
     found = [mistake for name in list_files() if name not in ALLOWED for mistake in find_all(name)]
     assert found == [], "write these in plain English (see CONTRIBUTING.md, The language):\n" + "\n".join(found)
+
+
+def test_names_of_tests_outside_the_list_have_at_most_80_characters() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    names = {name for text in texts for name in re.findall(r"^ *def test_(\w+)", text, re.MULTILINE)}
+    assert [name for name in sorted(names) if len(name) > 80 and f"test_{name}" not in LONG_NAMES] == []
 
 
 @pytest.mark.parametrize(
