@@ -35,8 +35,8 @@ from penstock.load.publish import publish_in
 from penstock.maintenance.run import maintain
 from penstock.model.ranges import Range
 from penstock.status.pipelines import read_status
+from penstock.target.postgres.attempt import attempt_table, create_attempt_table, key_attempt_table
 from penstock.target.postgres.preparation import ensure_indexes, ensure_table
-from penstock.target.postgres.table import attempt_table, create_attempt_table, key_attempt_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,8 +15,8 @@ from penstock.ledger.connection import connect
 from penstock.ledger.load import begin_attempt, finish_staging, read_load, run
 from penstock.model.log import Identity
 from penstock.model.ranges import Range, cut_chunks
+from penstock.target.postgres.attempt import attempt_table, create_attempt_table, key_attempt_table
 from penstock.target.postgres.preparation import ensure_indexes, ensure_table
-from penstock.target.postgres.table import attempt_table, create_attempt_table, key_attempt_table
 from privileges import superuser
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
 from penstock.settings import read_settings
 from penstock.target.assignment import make_assignment
-from penstock.target.postgres.table import key_attempt_table
+from penstock.target.postgres.attempt import key_attempt_table
 
 
 def begin() -> tuple[int, int]:

@@ -303,7 +303,7 @@ def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(s
 
 
 def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.target.postgres.brief_locks.TRY_SECONDS", 3)
+    monkeypatch.setattr("penstock.target.postgres.locks.TRY_SECONDS", 3)
     account, loader = start()
     account.send_orders(20)
     first = loader.load()

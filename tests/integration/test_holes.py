@@ -43,8 +43,8 @@ from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, rea
 from penstock.load.plan import plan_load
 from penstock.load.publish import publish_load
 from penstock.model.load import Load
+from penstock.target.postgres.attempt import create_attempt_table, key_attempt_table
 from penstock.target.postgres.preparation import ensure_indexes, ensure_table
-from penstock.target.postgres.table import create_attempt_table, key_attempt_table
 from penstock_stack.broker import Broker
 from plain_consumer import open_consumer, read_to_end
 from privileges import superuser

@@ -31,9 +31,8 @@ from penstock.maintenance.run import maintain, preview_maintenance
 from penstock.model.ranges import Range
 from penstock.target.postgres import levels
 from penstock.target.postgres import merge as merging_module
-from penstock.target.postgres.leaf_list import read_leaves
+from penstock.target.postgres.leaves import attach_leaf, read_leaves
 from penstock.target.postgres.merge import Merge, merge_in
-from penstock.target.postgres.table import attach_leaf
 from producing import Account
 from proving import Watcher, find_faults
 from whole_loads import Loader

@@ -13,7 +13,7 @@ from penstock.errors import PoisonError, StageError
 from penstock.kafka.readers.native import open_group
 from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
-from penstock.target import row_flow as flow
+from penstock.target import row_stream
 from penstock.target.assignment import make_assignment
 from producing import Account
 from staging_loads import begin
@@ -105,7 +105,7 @@ def test_poison_stop_and_the_limit_hold_for_refused_rows_too(db: str, account: A
 def test_a_table_that_refuses_every_row_stops_the_load(
     db: str, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow, "MOST_REFUSED", 50)  # 1,000 in use
+    monkeypatch.setattr(row_stream, "MAX_REFUSED", 50)  # 1,000 in use
     account.send_orders(500)
     begun = begin(db, account.bootstrap, account.topic)
     with psycopg.connect(db) as connection:

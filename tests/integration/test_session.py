@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from declaring import declare
 from penstock.ledger import session
 from penstock.ledger.connection import connect
-from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.rows import hash_row
 from privileges import superuser
 from producing import Account
 from whole_loads import Loader

@@ -14,7 +14,7 @@ from penstock.kafka.readers.native import open_group
 from penstock.load import stage as staging
 from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
-from penstock.target import row_flow as flow
+from penstock.target import row_stream
 from penstock.target.assignment import make_assignment
 from penstock.target.postgres import copy as writing
 from privileges import superuser
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
-    from penstock.target.row_flow import Written
+    from penstock.target.row_stream import WrittenChunk
     from penstock_stack.broker import Broker
     from staging_loads import Begun
 
@@ -63,7 +63,7 @@ def begun(db: str, account: Account) -> Begun:
     return begin(db, account.bootstrap, account.topic)
 
 
-def stage_tasks(begun: Begun) -> Iterator[Written]:
+def stage_tasks(begun: Begun) -> Iterator[WrittenChunk]:
     """Every chunk's task, one after the other, in this process."""
     assignment = make_assignment(begun.settings, begun.load(), begun.attempt)
     for chunk in cut_chunks(list(begun.load().ranges), 100):
@@ -160,7 +160,7 @@ def test_the_limit_of_the_quarantine_counts_the_whole_load(spark: SparkSession, 
 def test_a_heavy_quarantine_is_written_in_turns_with_the_rows(
     monkeypatch: pytest.MonkeyPatch, db: str, account: Account
 ) -> None:
-    monkeypatch.setattr(flow, "WAITING_BYTES", 1000)
+    monkeypatch.setattr(row_stream, "MAX_WAITING_BYTES", 1000)
     account.send([b"{", b'{"id": 1}'] * 2000, partition=0)
     begun = begin(db, account.bootstrap, account.topic)
     written = list(stage_tasks(begun))

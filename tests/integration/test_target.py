@@ -19,7 +19,7 @@ from penstock.ledger.load import pass_checks, read_load
 from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging
 from penstock.model.ranges import Range
-from penstock.target.postgres import brief_locks
+from penstock.target.postgres import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +159,7 @@ def take_a_load_out(db: str) -> Any:
 def test_no_reader_waits_behind_a_long_one_and_the_refusal_names_the_long_one(
     monkeypatch: pytest.MonkeyPatch, loaded: str, change: Any, read: str
 ) -> None:
-    monkeypatch.setattr(brief_locks, "TRY_SECONDS", 6)
+    monkeypatch.setattr(locks, "TRY_SECONDS", 6)
     with psycopg.connect(loaded, application_name="a report") as long:
         long.execute(f"select count(*) from {read}".encode())
         with reading_all_the_while(loaded) as seen, pytest.raises(PenstockError) as refused:

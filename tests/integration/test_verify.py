@@ -20,7 +20,7 @@ from penstock.backfill.request import AllGaps, ByOffsets, Span
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.ledger.connection import connect, open_ledger
 from penstock.status.pipelines import read_status
-from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.rows import hash_row
 from penstock.verify.run import verify_pipeline
 from plain_consumer import open_consumer, read_to_end
 from privileges import superuser

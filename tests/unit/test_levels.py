@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.target.postgres.levels import FAN_IN, Leaf, foresee, join, plan_merges
+from penstock.target.postgres.levels import FAN_IN, Leaf, make_merged_leaf, plan_merges, predict_merges
 
 gaps = st.integers(0, 3)
 
@@ -41,13 +41,13 @@ def test_a_merge_takes_neighbours_only_and_never_over_a_load_that_is_not_finishe
         at = found.index(group[0])
         assert list(group) == found[at : at + FAN_IN]
         assert all(leaf.loads for leaf in group)
-        merged = join(group)
+        merged = make_merged_leaf(group)
         assert not any(merged.from_load <= load < merged.until_load for load in unfinished)
 
 
 @given(leaves())
 def test_merging_keeps_the_loads_and_bounds_never_overlap_and_it_comes_to_an_end(found: list[Leaf]) -> None:
-    left, merges, copied = foresee(found, [])
+    left, merges, copied = predict_merges(found, [])
     assert sum(leaf.loads for leaf in left) == sum(leaf.loads for leaf in found)
     assert all(one.until_load <= next_.from_load for one, next_ in pairwise(left))
     assert all(any(one.from_load <= leaf.from_load and leaf.until_load <= one.until_load for one in left)
@@ -63,7 +63,7 @@ def test_at_most_nine_leaves_of_a_level_are_left_in_whatever_order_big_and_small
     for loads in sizes:
         found.append(Leaf(at, at + loads, loads))
         at += loads
-    left, _, _ = foresee(found, [])
+    left, _, _ = predict_merges(found, [])
     assert len(left) <= (FAN_IN - 1) * len(str(max(1, at - 1)))
 
 
@@ -79,7 +79,7 @@ def test_each_row_is_copied_once_a_level_when_loads_come_one_after_the_other(bet
         while number % every == 0 and (groups := plan_merges(left, [])):
             for group in groups:
                 copies.update(load for leaf in group for load in range(leaf.from_load, leaf.until_load))
-                left = sorted([join(group), *(leaf for leaf in left if leaf not in group)])
+                left = sorted([make_merged_leaf(group), *(leaf for leaf in left if leaf not in group)])
     for leaf in left:
         assert {copies[load] for load in (leaf.from_load, leaf.until_load - 1)} == {leaf.level}
     assert len(left) <= (FAN_IN - 1) * len(str(max(1, len(between)))) + every
@@ -90,16 +90,16 @@ def test_loads_that_are_published_late_end_in_leaves_as_few_as_the_others(late: 
     """Some loads wait for a person while the others are published and merged around them."""
     loads = range(1, len(late) + 1)
     waiting = [load for load in loads if late[load - 1]]
-    early, _, _ = foresee([Leaf(load, load + 1, 1) for load in loads if load not in waiting], waiting)
+    early, _, _ = predict_merges([Leaf(load, load + 1, 1) for load in loads if load not in waiting], waiting)
     assert not any(leaf.from_load <= load < leaf.until_load for leaf in early for load in waiting)
-    left, _, _ = foresee([*early, *(Leaf(load, load + 1, 1) for load in waiting)], [])
+    left, _, _ = predict_merges([*early, *(Leaf(load, load + 1, 1) for load in waiting)], [])
     assert sum(leaf.loads for leaf in left) == len(late)
     assert len(left) <= (FAN_IN - 1) * len(str(len(late)))
 
 
 def test_ten_thousand_loads_leave_one_leaf_and_a_thousand_less_one_leave_twenty_seven() -> None:
-    assert len(foresee([Leaf(load, load + 1, 1) for load in range(10_000)], [])[0]) == 1
-    left, merges, _ = foresee([Leaf(load, load + 1, 1) for load in range(999)], [])
+    assert len(predict_merges([Leaf(load, load + 1, 1) for load in range(10_000)], [])[0]) == 1
+    left, merges, _ = predict_merges([Leaf(load, load + 1, 1) for load in range(999)], [])
     assert [leaf.level for leaf in left] == [2] * 9 + [1] * 9 + [0] * 9
     assert merges == 99 + 9
 
@@ -107,7 +107,7 @@ def test_ten_thousand_loads_leave_one_leaf_and_a_thousand_less_one_leave_twenty_
 def test_what_is_too_big_together_stays_apart_and_holds_nothing_else_up() -> None:
     big = [Leaf(load, load + 1, 1, size=60) for load in range(12)]
     small = [Leaf(load, load + 1, 1, size=1) for load in range(12, 32)]
-    groups = plan_merges([*big, *small], [], most=100)
+    groups = plan_merges([*big, *small], [], max_bytes=100)
     assert [(group[0].from_load, group[-1].until_load) for group in groups] == [(11, 21), (21, 31)]
 
 
@@ -121,4 +121,4 @@ def test_small_leaves_between_big_ones_are_merged_with_those() -> None:
     sizes = [100, 1] * 50
     starts = list(accumulate(sizes, initial=1))
     found = [Leaf(start, start + loads, loads) for start, loads in zip(starts, sizes, strict=False)]
-    assert len(foresee(found, [])[0]) < 20
+    assert len(predict_merges(found, [])[0]) < 20

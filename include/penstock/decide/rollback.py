@@ -11,7 +11,7 @@ from penstock.errors import FencedError, WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import bring_back, run, set_aside
 from penstock.ledger.load import read_load, reading_load, record_event
-from penstock.target.postgres.leaves import put_back, take_out
+from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from typing import Never
@@ -51,7 +51,7 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
         _refuse(load, advice.DISCARD_INSTEAD)
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
-    take_out(connection, load, ranges)
+    find_store(load.declaration).take_out(connection, load, ranges)
     if run(connection, "roll_back_load", load_id=load_id, why=why, days=days).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     record_event(connection, who, load, "rolled_back", why)
@@ -70,7 +70,7 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     ranges = tuple(bring_back(connection, load))
     if not ranges:
         _refuse(load, advice.reload_rolled_back(load.pipeline))
-    put_back(connection, load)
+    find_store(load.declaration).put_back(connection, load)
     if run(connection, "republish_load", load_id=load_id).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     record_event(connection, who, load, "rollback undone", why)

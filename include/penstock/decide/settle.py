@@ -44,7 +44,7 @@ def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
     with connect(db_uri) as connection, reading_load(connection, load_id):
         load = discard_in(connection, load_id, who, why)
         connection.commit()
-        sweep_old_attempts(connection)
+        sweep_old_attempts(connection, load)
     return load
 
 

@@ -15,7 +15,7 @@ from penstock.ledger.decision import reading_alone
 from penstock.ledger.migration import compare_migrations
 from penstock.ledger.roles import GIVE_ROLES, read_own_role
 from penstock.ledger.statements import read_statements
-from penstock.target.postgres.preparation import examine_target
+from penstock.target.postgres.preparation import examine_target, find_missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,24 +113,18 @@ def _check_regexes(connection: Connection, pipeline: Pipeline) -> Iterator[Findi
 def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
     what = f"target {pipeline.target}"
     try:
-        fit = examine_target(connection, pipeline)
+        examined = examine_target(connection, pipeline)
     except DeclarationError as error:
         yield Finding(pipeline.name, what, fits=False, told=f"{error.what} Next: {error.next_step}")
         return
-    told = "there, and fits" if fit.is_there else "will be created"
-    if fit.lacking:
-        told = f"there; {', '.join(fit.lacking)} will be added"
+    told = "there, and fits" if examined.exists else "will be created"
+    if examined.missing_columns:
+        told = f"there; {', '.join(examined.missing_columns)} will be added"
     yield Finding(pipeline.name, what, fits=True, told=told)
     yield _check_rights(connection, pipeline)
 
 
 def _check_rights(connection: Connection, pipeline: Pipeline) -> Finding:
-    row = connection.execute(
-        read_statements("target/postgres/table")["check_rights"],
-        {"schema": pipeline.target.schema_name, "table": pipeline.target.table_name},
-    ).fetchone()
-    lacking = [
-        right for right, held in zip(("create tables in its schema", "own it"), row or (), strict=False) if not held
-    ]
+    lacking = find_missing_rights(connection, pipeline)
     told = f"the role may not {' nor '.join(lacking)}" if lacking else "the role may create and attach"
     return Finding(pipeline.name, f"rights on {pipeline.target}", not lacking, told)

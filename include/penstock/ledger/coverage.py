@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg import sql
 
 from penstock import advice
 from penstock.errors import FencedError, name_ranges
-from penstock.ledger.statements import Room, read_statements
+from penstock.ledger.statements import Room
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
 
@@ -59,12 +60,9 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(Range(**row) for row in rows)
 
 
-def run_on_range(
-    connection: Connection, statement: str, load_id: int, range_: Range, **pieces: sql.Composable
-) -> psycopg.Cursor[Any]:
-    """Run a named statement on the rows that a load has of a range; the caller gives the tables and the row's hash."""
-    named = sql.SQL(read_statements("ledger/coverage")[statement].decode())
-    return connection.execute(named.format(**pieces), {"load_id": load_id, **asdict(range_)})
+def cover_rest(connection: Connection, load_id: int, range_: Range, rows: int, row_hash: Decimal) -> None:
+    """Cover a piece that a load keeps of a range, with the number and the hash of the piece's rows."""
+    run(connection, "cover_rest", load_id=load_id, **asdict(range_), rows=rows, row_hash=row_hash)
 
 
 def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list[Range]:

@@ -15,24 +15,15 @@ where l.load_id = %(load_id)s and c.pipeline_id = l.pipeline_id and c.generation
 returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash
 
 -- name: cover_rest
--- A piece that a load keeps of a range it covered; its rows are counted in {target}, by the key.
+-- A piece that a load keeps of a range that it covered; the caller has counted and hashed the rows of the piece.
 insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
 select l.pipeline_id, l.generation_id, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), l.load_id,
-       t.rows, q.records, %(until_offset)s - %(from_offset)s - t.rows - q.records, t.row_hash
+       %(rows)s, q.records, %(until_offset)s - %(from_offset)s - %(rows)s - q.records, %(row_hash)s
 from penstock.load l
-cross join lateral (select count(*) as rows, coalesce(sum({row_hash}), 0) as row_hash from {target}
-                    where _load_id = %(load_id)s and _partition = %(partition)s
-                      and _offset >= %(from_offset)s and _offset < %(until_offset)s) t
 cross join lateral (select count(*) as records from penstock.quarantine
                     where load_id = l.load_id and attempt = l.attempt and partition = %(partition)s
                       and "offset" >= %(from_offset)s and "offset" < %(until_offset)s) q
 where l.load_id = %(load_id)s
-returning rows, row_hash
-
--- name: hash_rows
--- The fingerprint that rows of a range have now.
-select count(*) as rows, coalesce(sum({row_hash}), 0) as row_hash from {table}
-where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
 
 -- name: read_standing
 -- Whether a load covers anything of a partition besides, and the difference that it has there.
@@ -48,11 +39,6 @@ delete from penstock.difference where load_id = %(load_id)s and partition = %(pa
 -- Rows had been changed when some of them were replaced: what the load still covers must not look as if it fitted.
 insert into penstock.difference (load_id, partition, row_hash, rows)
 values (%(load_id)s, %(partition)s, %(row_hash)s, %(rows)s)
-
--- name: delete_rows
--- The rows of a range out of the target, of one load.
-delete from {target}
-where _load_id = %(load_id)s and _partition = %(partition)s and _offset >= %(from_offset)s and _offset < %(until_offset)s
 
 -- name: supersede_replaced
 -- A published load that covers nothing any more: another has replaced all of it.
@@ -95,26 +81,6 @@ where load_id = %(load_id)s and state = 'published'
 -- A rollback undone.
 update penstock.load set state = 'published', ended_at = published_at, cause = null, kept_until = null
 where load_id = %(load_id)s and state = 'rolled_back'
-
--- name: find_leaf
--- The partition of the target that holds a load's rows, and whether it holds this load only.
-select schema, name, from_load = %(load_id)s and until_load = %(load_id)s + 1 as own
-from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
-      from pg_inherits i
-      join pg_class c on c.oid = i.inhrelid
-      join pg_namespace n on n.oid = c.relnamespace
-      cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
-                                      $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
-      where i.inhparent = to_regclass(%(target)s)) leaf
-where %(load_id)s >= from_load and %(load_id)s < until_load
-
--- name: move_out
--- The rows of a range out of {target}, of one load, into {kept}, which has the same columns in the same order.
-with gone as (delete from {target}
-              where _load_id = %(load_id)s and _partition = %(partition)s
-                and _offset >= %(from_offset)s and _offset < %(until_offset)s
-              returning *)
-insert into {kept} select * from gone
 
 -- name: read_gaps
 -- What lies below the positions and is neither covered nor lost.

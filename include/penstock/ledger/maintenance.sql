@@ -10,10 +10,6 @@ select pg_try_advisory_lock(hashtextextended('penstock maintain ' || %(pipeline_
 -- The lock of plan and publish, or an error: who has it may wait for what this session holds.
 select from penstock.pipeline where pipeline_id = %(pipeline_id)s for no key update nowait
 
--- name: read_clock
--- The server's clock, which transactions are dated by.
-select clock_timestamp() as moment
-
 -- name: read_leaves
 -- The partitions of the target: bounds, bytes as the planner knows them, and how many loads each has ever held.
 select leaf.schema, leaf.name, leaf.from_load, leaf.until_load, leaf.size,
@@ -35,35 +31,6 @@ order by leaf.from_load
 select load_id from penstock.load
 where state in ('planned', 'staging', 'staged', 'validated', 'held') and declaration ->> 'target' = %(target)s
 order by load_id
-
--- name: read_indexes
--- The indexes of the target, as what follows the name of a table in CREATE INDEX.
-select d.is_unique, substr(d.told, strpos(d.told, d.marked) + length(d.marked)) as definition
-from (select i.indisunique as is_unique, pg_get_indexdef(i.indexrelid) as told, i.indexrelid,
-             format(' ON ONLY %%I.%%I ', n.nspname, c.relname) as marked
-      from pg_index i
-      join pg_class c on c.oid = i.indrelid
-      join pg_namespace n on n.oid = c.relnamespace
-      where i.indrelid = to_regclass(%(target)s)
-        and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) d
-where strpos(d.told, d.marked) > 0
-order by d.indexrelid
-
--- name: look_anew
--- Within a transaction PostgreSQL shows the sessions as it has shown them before, unless it is told.
-select pg_stat_clear_snapshot()
-
--- name: find_waiting
--- Who waits for a lock of this session.
-select pid from pg_stat_activity
-where datname = current_database() and wait_event_type = 'Lock' and pg_backend_pid() = any (pg_blocking_pids(pid))
-
--- name: find_older_snapshot
--- A transaction that began before a moment and still reads by its snapshot: it may not see what was changed before.
-select pid from pg_stat_activity
-where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
-  and application_name <> 'penstock maintain' and backend_xmin is not null and xact_start < %(moment)s
-limit 1
 
 -- name: find_past_kept
 -- Loads that were rolled back, and whose rows have been kept for as long as was declared.

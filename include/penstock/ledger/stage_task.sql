@@ -28,10 +28,3 @@ where load_id = %(load_id)s and attempt = %(attempt)s order by task
 -- name: lock_staging
 -- Two drivers of one attempt finish one after the other, without keeping the planner from the load's row.
 select pg_advisory_xact_lock(hashtextextended(%(name)s, 0))
-
--- name: end_losing_tries
--- Every task has been written: what still holds the table is a try that lost, and would keep the key from being built.
-select pg_terminate_backend(a.pid)
-from pg_locks l join pg_stat_activity a using (pid)
-where l.locktype = 'relation' and l.database = (select oid from pg_database where datname = current_database())
-  and l.relation = to_regclass(%(table)s) and a.application_name = 'penstock stage' and a.pid <> pg_backend_pid()

@@ -17,8 +17,7 @@ from penstock.ledger.coverage import cover_ranges
 from penstock.ledger.load import read_load, reading_load, record_event, run, run_for_row
 from penstock.load.replacement import replace_covered
 from penstock.spark.error_transport import first_words
-from penstock.target.postgres.leaves import wait_to_be_alone
-from penstock.target.postgres.table import attach_attempt_table, make_way, sweep_attempt_tables
+from penstock.target.registry import find_store
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
                 raise _refused(load_id, error) from error
             return _look_up(uri, load_id, committing, error)
         published = _describe(found)
-        sweep_old_attempts(connection)
+        sweep_old_attempts(connection, found)
     return published
 
 
@@ -72,13 +71,13 @@ def _describe(found: Load) -> Published:
     return _found(found)
 
 
-def sweep_old_attempts(connection: Connection) -> None:
-    """Drop old attempts' tables after a COMMIT. That one of them stays for a while must not look like a failure."""
+def sweep_old_attempts(connection: Connection, load: Load) -> None:
+    """Drop the places of old attempts after a COMMIT. An error is only logged, because a later load drops them too."""
     try:
-        sweep_attempt_tables(connection)
+        find_store(load.declaration).sweep(connection)
         connection.commit()
     except psycopg.Error as error:
-        log.warning("tables of old attempts are left for a later load to drop: %s", explain(error))
+        log.warning("tables of old attempts stay until a later load drops them: %s", explain(error))
 
 
 def publish_in(connection: Connection, load_id: int) -> Load:
@@ -93,12 +92,12 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     if load.kind == "live":
         for range_ in load.ranges:
             _move_position(connection, load, range_)
+    store = find_store(load.declaration)
     if load.kind == "replay":
-        make_way(connection, load.declaration.target)
+        store.interrupt_merge(connection)
         replace_covered(connection, load)
-        wait_to_be_alone(connection, load)
     cover_ranges(connection, load)
-    attach_attempt_table(connection, load)
+    store.publish(connection, load)
     if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:
         raise FencedError(pipeline=load.pipeline, load=load_id)
     record_event(connection, "penstock", load, "published", None)

@@ -17,8 +17,7 @@ from penstock.model.ranges import Range, cut_chunks, group_chunks
 from penstock.spark.error_transport import first_words, recover_error
 from penstock.spark.first_failure import keeping, tell_first
 from penstock.target.assignment import make_assignment
-from penstock.target.postgres import table as target
-from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +51,13 @@ def begin_staging(uri: str, load_id: int) -> int | None:
         if load.state not in ("planned", "staging"):
             raise _fenced(load, load.attempt)
         connection.rollback()
-        ensure_table(connection, load.declaration)
+        store = find_store(load.declaration)
+        store.prepare(connection)
         connection.commit()
-        ensure_indexes(connection, load.declaration)
+        store.prepare_indexes(connection)
         connection.commit()
         attempt = begin_attempt(connection, load)
-        target.create_attempt_table(connection, load, attempt)
+        store.open_attempt(connection, load, attempt)
         connection.commit()
     return attempt
 
@@ -150,9 +150,7 @@ def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
             log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
             return
         compare_with_plan(connection, load, attempt, chunks)
-        table = f"{target.STAGE_SCHEMA}.{target.attempt_table_name(load.load_id, attempt)}"
-        connection.execute(read_statements("ledger/stage_task")["end_losing_tries"], {"table": table})
-        target.key_attempt_table(connection, load, attempt)
+        find_store(load.declaration).seal(connection, load, attempt)
         finish_staging(connection, load, attempt)
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from penstock.model.ranges import Chunk
     from penstock.records.decoder import Decoded
     from penstock.target.assignment import Assignment
-    from penstock.target.row_flow import Written
+    from penstock.target.row_stream import WrittenChunk
 
 
-def stage_group(assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup) -> list[Written]:
+def stage_group(assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup) -> list[WrittenChunk]:
     """Stage chunks in one transaction, for any reader.
 
     A record that PostgreSQL refuses ends the COPY of all. It is found by a second pass, which copies piece by piece:
@@ -37,7 +37,7 @@ def stage_group(assignment: Assignment, chunks: Sequence[Chunk], group: OpenGrou
 
 def _read_and_write(
     assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup, *, piecewise: bool
-) -> list[Written]:
+) -> list[WrittenChunk]:
     decoder = Decoder(assignment.layout, assignment.load_id)
     checked = CheckedChunks(assignment.source, chunks, group.find_log_starts)
     seen = {chunk.task: LogFingerprint() for chunk in chunks}

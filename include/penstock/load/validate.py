@@ -15,8 +15,8 @@ from penstock.errors import ChecksCrashedError, FencedError
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
 from penstock.ledger.statements import Room, read_statements
-from penstock.target.postgres.row_hash import hash_row
-from penstock.target.postgres.table import attempt_table, revoke_checks
+from penstock.target.postgres.attempt import attempt_table, revoke_checks
+from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
         with connect(db_uri) as connection:
             current = read_load(connection, load.load_id)
             if (current.state, current.attempt) == (load.state, load.attempt):
-                revoke_checks(connection, attempt_table(load.load_id, load.attempt))
+                revoke_checks(connection, load)
                 connection.commit()
                 raise
             # Another process has changed the load's state, and moved its table.
@@ -107,7 +107,7 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
         return _find_other_verdict(connection, current, load)
     results = checked.results
     # The checks of all pipelines run as one role, and must not read the rows of another pipeline's held load.
-    revoke_checks(connection, attempt_table(load.load_id, load.attempt))
+    revoke_checks(connection, load)
     record_checks(connection, load, results)
     _store_fingerprints(connection, load, checked.row_hashes)
     cause = describe_failures(results)

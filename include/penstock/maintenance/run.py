@@ -1,4 +1,4 @@
-"""The maintenance of a pipeline: what is past its time is dropped, then leaves are merged until they are few enough."""
+"""The maintenance of a pipeline: rows and records past their keeping time are dropped, then leaves are merged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock import advice
 from penstock.errors import FencedError, MergeError, PenstockError, name_few
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.statements import Room
 from penstock.maintenance.retention import (
     drop_kept_rows,
     drop_old_tasks,
@@ -16,10 +17,10 @@ from penstock.maintenance.retention import (
     drop_uncounted,
     empty_quarantine,
 )
-from penstock.target.postgres.leaf_list import find_pipeline_id, query, read_leaves, read_unfinished
-from penstock.target.postgres.levels import foresee, plan_merges
+from penstock.target.postgres.leaves import read_leaves
+from penstock.target.postgres.levels import plan_merges, predict_merges
 from penstock.target.postgres.merge import InUseError, LeafError, Merge, check_leaf, merge_leaves
-from penstock.target.postgres.table import sweep_attempt_tables
+from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.target.postgres.levels import Leaf
 
+query = Room("ledger/maintenance").run
+
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What was past its time: loads whose kept rows went, and how much of the rest."""
+    """The loads whose kept rows were dropped, and the numbers of other things dropped after their keeping time."""
 
     kept_loads: tuple[int, ...] = ()
     uncounted: int = 0
@@ -42,7 +45,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A leaf that cannot be merged, and why."""
+    """A leaf that cannot be merged, and the reason."""
 
     leaf: str
     from_load: int
@@ -55,7 +58,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What maintenance has done, or would do."""
+    """The results of a maintenance, or of its preview."""
 
     pipeline: str
     dropped: Dropped
@@ -66,7 +69,7 @@ class Maintained:
 
     @property
     def refused(self) -> MergeError | None:
-        """Which leaves were left out, as an error; None if all leaves can be merged."""
+        """The error that names the leaves that were left out; None if all leaves can be merged."""
         if not self.left_out:
             return None
         return MergeError(
@@ -76,15 +79,15 @@ class Maintained:
         )
 
 
-def maintain(uri: str, pipeline: Pipeline, tell: Callable[[str], None]) -> Maintained:
-    """Maintain a pipeline, one process at a time. What was done stays done, whatever stops the rest."""
+def maintain(uri: str, pipeline: Pipeline, report: Callable[[str], None]) -> Maintained:
+    """Maintain a pipeline, one process at a time. An error does not undo the parts that are done."""
     with closing(open_ledger(uri)) as connection:
         pipeline_id = _lock(connection, pipeline)
         if pipeline_id is None:
             return _nothing(pipeline)
         dropped = _drop(connection, pipeline, pipeline_id, connection.commit)
         before = len(read_leaves(connection, pipeline, pipeline_id))
-        merging = _Merging(uri, connection, pipeline, pipeline_id, tell)
+        merging = _Merging(uri, connection, pipeline, pipeline_id, report)
         merging.run()
         after = len(read_leaves(connection, pipeline, pipeline_id))
     if merging.failed:
@@ -93,12 +96,12 @@ def maintain(uri: str, pipeline: Pipeline, tell: Callable[[str], None]) -> Maint
 
 
 class _Merging:
-    """The merges of one maintenance. One that fails stops no other."""
+    """The merges of one maintenance. After a failed merge the others are still tried."""
 
     def __init__(
-        self, uri: str, connection: Connection, pipeline: Pipeline, pipeline_id: int, tell: Callable[[str], None]
+        self, uri: str, connection: Connection, pipeline: Pipeline, pipeline_id: int, report: Callable[[str], None]
     ) -> None:
-        self.uri, self.connection, self.tell = uri, connection, tell
+        self.uri, self.connection, self.report = uri, connection, report
         self.pipeline, self.pipeline_id = pipeline, pipeline_id
         self.merges = 0
         self.left_out: dict[int, LeftOut] = {}  # by the first load of the leaf
@@ -106,7 +109,7 @@ class _Merging:
         self._tried: set[tuple[Leaf, ...]] = set()
 
     def run(self) -> None:
-        """Merge until the leaves are few enough, as far as they can be merged."""
+        """Merge until the leaves are few enough, or the remaining merges have failed."""
         self._check_left_out()
         while groups := [group for group in self._plan() if group not in self._tried]:
             for group in groups:
@@ -118,7 +121,7 @@ class _Merging:
                     return
                 except PenstockError as error:
                     self.failed.append(error)
-                    self.tell(str(error))
+                    self.report(str(error))
 
     def _merge(self, group: tuple[Leaf, ...]) -> None:
         merge = Merge(self.pipeline, self.pipeline_id, group)
@@ -128,10 +131,10 @@ class _Merging:
             self._leave_out(error)
         else:
             self.merges += 1
-            self.tell(f"{self.pipeline.name}: {merge} is done, {rows:,} rows.")
+            self.report(f"{self.pipeline.name}: {merge} is done, {rows:,} rows.")
 
     def _check_left_out(self) -> None:
-        """Try the leaves alone that could not be merged before: else a merge would copy their neighbours in vain."""
+        """Try each leaf alone that could not be merged before, so that no merge copies its neighbours in vain."""
         leaves = read_leaves(self.connection, self.pipeline, self.pipeline_id)
         known = {leaf.from_load: leaf for leaf in leaves}
         rows = query(self.connection, "read_left_out", pipeline_id=self.pipeline_id).fetchall()
@@ -139,11 +142,11 @@ class _Merging:
         for row in rows:
             leaf = known.get(row["from_load"])
             if leaf is None or leaf.until_load != row["until_load"]:
-                self._take_in(row["from_load"])
+                self._readmit(row["from_load"])
             elif leaf in wanted:
                 try:
                     check_leaf(self.uri, self.pipeline, self.pipeline_id, leaf)
-                    self._take_in(leaf.from_load)
+                    self._readmit(leaf.from_load)
                 except LeafError as error:
                     self._leave_out(error)
 
@@ -153,42 +156,43 @@ class _Merging:
         self.left_out[leaf.from_load] = found
         query(self.connection, "leave_out", pipeline_id=self.pipeline_id, **asdict(found))
         self.connection.commit()
-        self.tell(f"{self.pipeline.name}: {found}; it is left out.")
+        self.report(f"{self.pipeline.name}: {found}; it is left out.")
 
-    def _take_in(self, from_load: int) -> None:
+    def _readmit(self, from_load: int) -> None:
         query(self.connection, "take_in", pipeline_id=self.pipeline_id, from_load=from_load)
         self.connection.commit()
 
     def _plan(self) -> list[tuple[Leaf, ...]]:
-        """The merges to do next; a leaf that is left out is a border, like one of which Penstock knows nothing."""
+        """Plan the next merges. A leaf that is left out separates its neighbours, like a leaf of unknown loads."""
         leaves = [
             replace(leaf, loads=0) if leaf.from_load in self.left_out else leaf
             for leaf in read_leaves(self.connection, self.pipeline, self.pipeline_id)
         ]
-        groups = plan_merges(leaves, read_unfinished(self.connection, self.pipeline))
+        groups = plan_merges(leaves, _read_unfinished(self.connection, self.pipeline))
         self.connection.commit()
         return groups
 
 
 def preview_maintenance(uri: str, pipeline: Pipeline) -> Maintained:
-    """Say what maintenance would do. Nothing is changed."""
+    """Preview a maintenance. Nothing is changed."""
     with closing(open_ledger(uri)) as connection:
         pipeline_id = _lock(connection, pipeline)
         if pipeline_id is None:
             return _nothing(pipeline)
         dropped = _drop(connection, pipeline, pipeline_id, connection.rollback)
         leaves = read_leaves(connection, pipeline, pipeline_id)
-        left, merges, _ = foresee(leaves, read_unfinished(connection, pipeline))
+        left, merges, _ = predict_merges(leaves, _read_unfinished(connection, pipeline))
     return Maintained(pipeline.name, dropped, len(leaves), len(left), merges)
 
 
 def _lock(connection: Connection, pipeline: Pipeline) -> int | None:
-    """Be the only one to maintain the pipeline, for as long as the session lasts; None if it has loaded nothing yet."""
-    pipeline_id = find_pipeline_id(connection, pipeline)
-    if pipeline_id is None:
+    """Lock the maintenance of the pipeline until the session ends; None if the pipeline has planned nothing yet."""
+    row = query(connection, "find_pipeline", name=pipeline.name).fetchone()
+    if row is None:
         return None
+    pipeline_id = int(row["pipeline_id"])
     locked = query(connection, "lock_maintenance", pipeline_id=pipeline_id).fetchone()
-    connection.commit()  # the lock is the session's; a transaction would stand still while leaves are merged
+    connection.commit()  # the lock belongs to the session; no transaction stays open while leaves are merged
     if not (locked and locked["locked"]):
         raise FencedError(
             "another process maintains the pipeline.", pipeline=pipeline.name, next_step=advice.MAINTENANCE_CONTINUES
@@ -197,16 +201,21 @@ def _lock(connection: Connection, pipeline: Pipeline) -> int | None:
 
 
 def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Callable[[], None]) -> Dropped:
-    """Each part in a transaction of its own: only the first needs the lock of plan and publish."""
+    """Drop each kind in a transaction of its own, because only the first needs the lock of plan and publish."""
     kept = drop_kept_rows(connection, pipeline, pipeline_id)
     end()
     uncounted = drop_uncounted(connection, pipeline_id)
     emptied = empty_quarantine(connection, pipeline, pipeline_id)
     tasks = drop_old_tasks(connection, pipeline_id)
     end()
-    tables = len(sweep_attempt_tables(connection)) + drop_stray_merges(connection, pipeline_id)
+    tables = find_store(pipeline).sweep(connection) + drop_stray_merges(connection, pipeline_id)
     end()
     return Dropped(tuple(kept), uncounted, emptied, tasks, tables)
+
+
+def _read_unfinished(connection: Connection, pipeline: Pipeline) -> list[int]:
+    """Read the loads that may still be published into the pipeline's target."""
+    return [row["load_id"] for row in query(connection, "find_unfinished", target=str(pipeline.target))]
 
 
 def _nothing(pipeline: Pipeline) -> Maintained:

@@ -18,7 +18,8 @@ from penstock.errors import ChecksCrashedError
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.roles import CHECKER, LOADER, OWNER
 from penstock.ledger.statements import Room
-from penstock.target.postgres.table import STAGE_SCHEMA, attempt_table_name
+from penstock.target.postgres.attempt import attempt_table_name
+from penstock.target.postgres.table import STAGE_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,8 +28,3 @@ select (select has_schema_privilege(%(role)s, n.oid, 'usage') from pg_namespace 
        (select has_table_privilege(%(role)s, c.oid, 'select')
         from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = %(schema)s and c.relname = %(table)s and c.relkind in ('r', 'p', 'v', 'm', 'f')) as may_read
-
--- name: is_granted
--- Whether the checks may read a table by a grant to their role.
-select exists (select from pg_class c cross join lateral aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee
-               where c.oid = to_regclass(%(table)s) and r.rolname = %(role)s) as found

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger.statements import read_statements
-from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

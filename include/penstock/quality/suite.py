@@ -21,7 +21,8 @@ from penstock.quality.counts import MOST_SAMPLES, AttemptCounts, count_attempt
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
 from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
 from penstock.quality.observation import observe
-from penstock.target.postgres.table import STAGE_SCHEMA, attempt_table, attempt_table_name
+from penstock.target.postgres.attempt import attempt_table, attempt_table_name
+from penstock.target.postgres.table import STAGE_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a Spark task has to know; it reaches the executors inside the task's closure, and nowhere else."""
+"""The facts that a Spark task needs. They reach the executors inside the closure of the task, and on no other way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.kafka.readers.contract import Source
 from penstock.records.decoder import layout_of
-from penstock.target.postgres.table import attempt_table_name
+from penstock.target.postgres.attempt import attempt_table_name
 
 if TYPE_CHECKING:
     from penstock.model.load import Load
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One attempt at staging one load. The URI may hold a password: it stays out of the repr."""
+    """One attempt at staging one load. The URI may contain a password, so the repr leaves it out."""
 
     db: str = field(repr=False)
     source: Source
@@ -32,7 +32,7 @@ class Assignment:
 
 
 def make_assignment(settings: Settings, load: Load, attempt: int) -> Assignment:
-    """Make the assignment of an attempt from the declaration that the load was planned by."""
+    """Make the assignment of an attempt, from the declaration that the load was planned with."""
     declared = load.declaration
     return Assignment(
         db=settings.db,

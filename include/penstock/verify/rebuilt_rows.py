@@ -21,7 +21,7 @@ from penstock.ledger.statements import read_statements
 from penstock.records.decoder import Decoder
 from penstock.target.assignment import make_assignment
 from penstock.target.postgres.copy import open_connection, quote_server
-from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:

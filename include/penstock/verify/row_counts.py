@@ -18,7 +18,7 @@ from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import run as run_ledger
 from penstock.ledger.statements import read_statements
 from penstock.model.ranges import Range
-from penstock.target.postgres.row_hash import hash_row
+from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import describe_columns, read_columns, target_identifier
 from penstock.verify.faults import Fault
 from penstock.verify.ledger_sums import run

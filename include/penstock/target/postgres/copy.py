@@ -1,8 +1,9 @@
-"""Writing chunks: one connection, one transaction, and a key that lets one try of each task through."""
+"""Writing chunks with COPY: one connection, one transaction, and a primary key that accepts one try of each task."""
 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from penstock.ledger.statements import read_statements
 from penstock.model.ranges import Range
 from penstock.records.quarantine import make_quarantine
 from penstock.target.postgres.table import STAGE_SCHEMA
-from penstock.target.row_flow import Flow, Written, find_line, find_words, is_refusal
+from penstock.target.row_stream import RowStream, WrittenChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +42,15 @@ CONNECTION = {
 }
 
 
+# The part of a server message that quotes a value.
+QUOTED_VALUE = re.compile(': ".*')
+# SQLSTATE classes of refused rows: invalid values, broken constraints, rows beyond a limit of the server, rows that
+# need too much memory (53200). A full disk (53100) is not a refusal.
+REFUSAL_STATES = ("22", "23", "54", "53200")
+
+
 class RowsRefusedError(StageError):
-    """PostgreSQL refused a row in the middle of a COPY; the next try copies piece by piece, and finds it."""
+    """PostgreSQL refused a row in the middle of a COPY. The next try copies in pieces, and finds the row."""
 
 
 def write_group(
@@ -54,10 +62,11 @@ def write_group(
     decoded: Iterator[tuple[int, Decoded]],
     *,
     piecewise: bool = False,
-) -> list[Written]:
-    """Write chunks in one transaction: their rows, their quarantine, and the rows that say they are done.
+) -> list[WrittenChunk]:
+    """Write chunks in one transaction: rows, quarantined records, and the ledger's rows that mark the chunks as done.
 
-    `piecewise`, each batch is a COPY of its own, halved until what PostgreSQL refuses is one row: it is quarantined.
+    With `piecewise` each batch is a COPY of its own. A refused batch is halved until the refused piece is one row, and
+    the record of that row is quarantined.
     """
     try:
         with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
@@ -65,29 +74,31 @@ def write_group(
             done = _find_done(cursor, assignment, chunks)
             if done is not None:
                 return done
-            flow = Flow(assignment, decoded)
+            stream = RowStream(assignment, decoded)
             copy = _copy_pieces if piecewise else _copy_stream
-            while not flow.ended:
-                copy(cursor, schema, flow)
-                _write_quarantine(cursor, flow)
-            written = [flow.sum_up(chunk.task, checked.chunks[chunk.task]) for chunk in chunks]
+            while not stream.ended:
+                copy(cursor, schema, stream)
+                _write_quarantine(cursor, stream)
+            written = [stream.describe_chunk(chunk.task, checked.chunks[chunk.task]) for chunk in chunks]
             if not _settle(cursor, assignment, chunks, written, seen):
                 cursor.execute("rollback")
-                return _find_done(cursor, assignment, chunks) or _vanished(assignment, chunks)
+                return _find_done(cursor, assignment, chunks) or _raise_vanished(assignment, chunks)
             cursor.execute("commit")
             return written
     except AdbcError as error:
-        raise _explain(error, assignment, chunks) from None  # its text quotes values of rows, and may hold the password
+        raise _make_copy_error(
+            error, assignment, chunks
+        ) from None  # the text of `error` quotes values of rows, and may contain the password
 
 
 def open_connection(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has no types
-    """Connect for COPY, by the session settings of every connection of Penstock.
+    """Connect for COPY, with the session settings of every connection of Penstock.
 
-    Transactions are begun by hand: ADBC's own cannot be rolled back to a savepoint.
+    The caller executes BEGIN itself, because a transaction of ADBC cannot be rolled back to a savepoint.
     """
     limits = {
         "statement_timeout": str(assignment.timeout_seconds * 1000),
-        # The server ends the session of a process that stands still for good.
+        # The server ends the session of a process that hangs within a transaction.
         "idle_in_transaction_session_timeout": "300000",
     }
     parameters = CONNECTION | make_parameters(assignment.db, **limits)
@@ -98,42 +109,42 @@ def open_connection(assignment: Assignment) -> Any:  # noqa: ANN401 - ADBC has n
     return connection
 
 
-def _copy_stream(cursor: Any, schema: pa.Schema, flow: Flow) -> None:  # noqa: ANN401
-    """COPY all rows up to the end, or until the quarantine is heavy, in one stream."""
-    assignment, reader = flow.assignment, pa.RecordBatchReader.from_batches(schema, flow.stream())
+def _copy_stream(cursor: Any, schema: pa.Schema, stream: RowStream) -> None:  # noqa: ANN401
+    """COPY rows in one stream, until the group ends or many quarantined records wait."""
+    assignment, reader = stream.assignment, pa.RecordBatchReader.from_batches(schema, stream.batches())
     try:
         cursor.adbc_ingest(assignment.table, reader, mode="append", db_schema_name=STAGE_SCHEMA)
     except AdbcError as error:
-        if flow.error is not None:
-            raise flow.error from None  # PostgreSQL only repeats it
+        if stream.error is not None:
+            raise stream.error from None  # the error of PostgreSQL only repeats this one
         if is_refusal(error.sqlstate, str(error)):
             raise RowsRefusedError(
-                f"PostgreSQL refused a row: {find_words(error)}.",
+                f"PostgreSQL refused a row: {quote_refusal(error)}.",
                 pipeline=assignment.pipeline,
                 load=assignment.load_id,
                 next_step=advice.RETRY_STAGE_AFTER_REFUSAL,
-            ) from None  # its text quotes values of rows
+            ) from None  # the text of `error` quotes values of rows
         raise
 
 
-def _copy_pieces(cursor: Any, _: pa.Schema, flow: Flow) -> None:  # noqa: ANN401
-    """COPY batch by batch; the rows that PostgreSQL refuses go to the quarantine."""
-    for task, part in flow.parts():
-        for place, error in _copy_halves(cursor, flow, part.rows):
-            flow.refuse(task, part, place, find_words(error))
+def _copy_pieces(cursor: Any, _: pa.Schema, stream: RowStream) -> None:  # noqa: ANN401
+    """COPY batch by batch, and quarantine the records of rows that PostgreSQL refuses."""
+    for task, part in stream.parts():
+        for place, error in _copy_halves(cursor, stream, part.rows):
+            stream.refuse(task, part, place, quote_refusal(error))
 
 
-def _copy_halves(cursor: Any, flow: Flow, rows: pa.RecordBatch) -> Iterator[tuple[int, AdbcError]]:  # noqa: ANN401
-    """COPY rows; the places of those that PostgreSQL refuses come back, found by halving what was refused."""
+def _copy_halves(cursor: Any, stream: RowStream, rows: pa.RecordBatch) -> Iterator[tuple[int, AdbcError]]:  # noqa: ANN401
+    """COPY rows, and yield the places of refused rows. A refused piece is halved until it is one row."""
     waiting = [(0, len(rows))]
     while waiting:
         start, count = waiting.pop()
-        # Copied, not sliced: the rows on their way to the table then need no offset into an array.
+        # Copied, not sliced, so that the rows of the piece have no offset into a larger array.
         piece = rows.take(pa.array(range(start, start + count)))
         cursor.execute("savepoint piece")
         try:
-            cursor.adbc_ingest(flow.assignment.table, piece, mode="append", db_schema_name=STAGE_SCHEMA)
-            flow.taken += count
+            cursor.adbc_ingest(stream.assignment.table, piece, mode="append", db_schema_name=STAGE_SCHEMA)
+            stream.accepted += count
         except AdbcError as error:
             if not is_refusal(error.sqlstate, str(error)):
                 raise
@@ -145,21 +156,21 @@ def _copy_halves(cursor: Any, flow: Flow, rows: pa.RecordBatch) -> Iterator[tupl
         cursor.execute("release savepoint piece")
 
 
-def _write_quarantine(cursor: Any, flow: Flow) -> None:  # noqa: ANN401
-    poison = flow.take_quarantine()
-    if poison:
-        batch = make_quarantine(flow.assignment.load_id, flow.assignment.attempt, poison)
+def _write_quarantine(cursor: Any, stream: RowStream) -> None:  # noqa: ANN401
+    rejected = stream.take_quarantine()
+    if rejected:
+        batch = make_quarantine(stream.assignment.load_id, stream.assignment.attempt, rejected)
         cursor.adbc_ingest("quarantine", batch, mode="append", db_schema_name="penstock")
 
 
-def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[Written] | None:  # noqa: ANN401
-    """The outcome of another try of these chunks, if there is one; an attempt that is no longer current stops here."""
+def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[WrittenChunk] | None:  # noqa: ANN401
+    """Find the counts of these chunks if another try has written them; refuse an attempt that is not current."""
     tasks = [chunk.task for chunk in chunks]
     cursor.execute(_statement("find_stage_tasks"), (assignment.load_id, assignment.attempt, min(tasks), max(tasks)))
     found = cursor.fetchall()
     if not found or not found[0][0]:
         raise FencedError(
-            f"attempt {assignment.attempt} is not the one that counts any more; what it staged is dropped.",
+            f"attempt {assignment.attempt} is not the current attempt any more; its staged rows are dropped.",
             pipeline=assignment.pipeline,
             load=assignment.load_id,
             next_step=advice.WAIT_FOR_OTHER_ATTEMPT,
@@ -172,12 +183,12 @@ def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> 
         if bounds is None or Range(*bounds) != chunk.range:
             raise _refuse_bounds(assignment, chunk, Range(*bounds) if bounds else None)
     counts = ((chunk.task, written[chunk.task][:3]) for chunk in chunks)
-    return [Written(task, rows, quarantined, holes, won=False) for task, (rows, quarantined, holes) in counts]
+    return [WrittenChunk(task, rows, quarantined, holes, won=False) for task, (rows, quarantined, holes) in counts]
 
 
 def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range | None) -> StageError:
     return StageError(
-        f"task {chunk.task} of attempt {assignment.attempt} has been written with other bounds: {found or 'none'}.",
+        f"task {chunk.task} of attempt {assignment.attempt} has been written with another range: {found or 'none'}.",
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range],
@@ -189,10 +200,10 @@ def _settle(
     cursor: Any,  # noqa: ANN401
     assignment: Assignment,
     chunks: Sequence[Chunk],
-    written: Sequence[Written],
+    written: Sequence[WrittenChunk],
     seen: Mapping[int, LogFingerprint],
 ) -> bool:
-    """Record that the chunks are done; false if another try did, or if the attempt is no longer current."""
+    """Record that the chunks are done; false if another try did so before, or the attempt is not current any more."""
     rows = [
         asdict(chunk.range)
         | {"task": each.task, "rows": each.rows, "quarantined": each.quarantined, "holes": each.holes}
@@ -207,9 +218,10 @@ def _statement(name: str) -> str:
     return read_statements("ledger/stage_task")[name].decode()
 
 
-def _vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
+def _raise_vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
     raise StageError(
-        f"tasks {chunks[0].task} to {chunks[-1].task} of attempt {assignment.attempt} vanished.",
+        f"the ledger has no rows for tasks {chunks[0].task} to {chunks[-1].task} of attempt {assignment.attempt}, "
+        "although another try wrote them.",
         pipeline=assignment.pipeline,
         load=assignment.load_id,
         ranges=[chunk.range for chunk in chunks],
@@ -217,7 +229,7 @@ def _vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
     )
 
 
-def _explain(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) -> StageError:
+def _make_copy_error(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) -> StageError:
     return StageError(
         f"PostgreSQL ended the COPY of task {chunks[0].task}: {quote_server(error, assignment)}.",
         pipeline=assignment.pipeline,
@@ -228,14 +240,32 @@ def _explain(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) 
 
 
 def advise_server(sqlstate: str | None) -> str:
-    """The next step after an error of the server."""
+    """Give the next step after an error of the server."""
     return advice.FREE_DISK_THEN_STAGE if sqlstate == "53100" else advice.CHECK_POSTGRES_THEN_STAGE
 
 
 def quote_server(error: AdbcError, assignment: Assignment) -> str:
-    """The server's sentence, without the context lines that may show values, and without the password."""
-    told = find_line(error)
+    """Quote the message of the server, without the context lines that may show values, and without the password."""
+    line = find_message_line(error)
     password = conninfo_to_dict(assignment.db).get("password")
     if password:
-        told = told.replace(str(password), "***")
-    return f"{told} (SQLSTATE {error.sqlstate or 'none'})"
+        line = line.replace(str(password), "***")
+    return f"{line} (SQLSTATE {error.sqlstate or 'none'})"
+
+
+def is_refusal(sqlstate: str | None, text: str) -> bool:
+    """Whether PostgreSQL refused a row because of its values, and would refuse the row again."""
+    state = sqlstate or ""
+    return state.startswith(REFUSAL_STATES) or (state == "XX000" and "memory" in text)
+
+
+def find_message_line(error: AdbcError) -> str:
+    """Find the line with the message of the server; the context lines around it may show values."""
+    lines = str(error).strip().splitlines() or ["no reason given"]
+    return next((line for line in lines if re.search("ERROR:|FATAL:|PANIC:", line)), lines[0])
+
+
+def quote_refusal(error: AdbcError) -> str:
+    """Quote the message of a refusal, without the values that the message may quote."""
+    message = find_message_line(error).partition("ERROR:")[2].strip() or "no reason given"
+    return f"{QUOTED_VALUE.sub(': …', message)} (SQLSTATE {error.sqlstate})"

@@ -1,4 +1,4 @@
-"""Preparing the target before a load is staged: it must fit the declaration, or it is refused with the next step."""
+"""Preparing the target before a load is staged: it must match the declaration, or an error gives the next step."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from psycopg import sql
 
 from penstock import advice
 from penstock.errors import DeclarationError
-from penstock.ledger.statements import read_statements
-from penstock.target.postgres.brief_locks import Wanted, lock_in_tries
+from penstock.ledger.statements import Room
+from penstock.target.postgres.leaves import end_merges
+from penstock.target.postgres.locks import LockRequest, lock_in_tries
 from penstock.target.postgres.table import (
     add_columns,
     describe_columns,
     find_free_name,
     join_names,
-    make_way,
-    query_target,
+    quote_target,
     read_columns,
     target_identifier,
     type_sql,
@@ -26,126 +26,138 @@ from penstock.target.postgres.table import (
 if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.target.postgres.brief_locks import Mode
+    from penstock.target.postgres.locks import Mode
+
+run = Room("target/postgres/preparation").run
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """A target that fits: whether it is there, and the declared columns that it lacks."""
+class Examined:
+    """A target that loads can be published into: whether it exists, and the declared columns that it does not have."""
 
-    is_there: bool
-    lacking: tuple[str, ...] = ()
+    exists: bool
+    missing_columns: tuple[str, ...] = ()
 
 
-def examine_target(connection: Connection, pipeline: Pipeline) -> Fit:
+def examine_target(connection: Connection, pipeline: Pipeline) -> Examined:
     """Compare the target with the declaration and the ledger; nothing is changed.
 
-    A DeclarationError says why no load can be published into it.
+    A DeclarationError says why no load can be published into the target.
     """
     found = read_columns(connection, pipeline.target)
     if not found:
-        _refuse_lost(connection, pipeline)
-        return Fit(is_there=False)
-    _refuse_other_kind(connection, pipeline)
+        _refuse_lost_target(connection, pipeline)
+        return Examined(exists=False)
+    _refuse_other_table(connection, pipeline)
     _refuse_obstacles(connection, pipeline)
-    return Fit(is_there=True, lacking=tuple(compare_columns(pipeline, found)))
+    return Examined(exists=True, missing_columns=tuple(compare_columns(pipeline, found)))
 
 
-def _refuse_lost(connection: Connection, pipeline: Pipeline) -> None:
-    """Refuse a target that was dropped or renamed: an empty one in its place would hide what is lost."""
+def _refuse_lost_target(connection: Connection, pipeline: Pipeline) -> None:
+    """Refuse a target that was dropped or renamed: an empty table in its place would hide the loss."""
     target = pipeline.target
-    values = {"pipeline": pipeline.name, "schema": target.schema_name, "table": target.table_name}
-    row = connection.execute(read_statements("target/postgres/table")["find_published"], values).fetchone()
-    if not row or not row[0]:
+    row = run(
+        connection, "find_published", pipeline=pipeline.name, schema=target.schema_name, table=target.table_name
+    ).fetchone()
+    if not row or not row["loads"]:
         return
-    loads, renamed, back = row
-    seems = f" {' and '.join(renamed)} holds rows of them: it seems to be the target, renamed." if renamed else ""
+    tables, statements = row["renamed_tables"], row["rename_statements"]
+    renamed = (
+        f" {' and '.join(tables)} holds rows of these loads: it seems to be the target, renamed." if tables else ""
+    )
     raise DeclarationError(
-        f"the target {target} is not there, and {loads} loads are published in it.{seems} Nothing is created in its "
-        "place.",
+        f"the target {target} does not exist, and {row['loads']} loads are published in it.{renamed} Nothing is "
+        "created in its place.",
         pipeline=pipeline.name,
-        next_step=advice.bring_target_back(back[0] if back else None),
+        next_step=advice.bring_target_back(statements[0] if statements else None),
     )
 
 
-def _refuse_other_kind(connection: Connection, pipeline: Pipeline) -> None:
-    """Refuse a target that is no table partitioned by load: nothing could be attached to it."""
+def _refuse_other_table(connection: Connection, pipeline: Pipeline) -> None:
+    """Refuse a target that is not a table partitioned by load: nothing can be attached to it."""
     target = pipeline.target
-    row = connection.execute(
-        read_statements("target/postgres/table")["read_kind"],
-        {"schema": target.schema_name, "table": target.table_name},
-    ).fetchone()
-    if row and not row[0]:
+    row = run(connection, "is_partitioned_by_load", schema=target.schema_name, table=target.table_name).fetchone()
+    if row and not row["is_partitioned_by_load"]:
         raise DeclarationError(
-            f"the target {target} exists and is no table partitioned by range (_load_id).",
+            f"the target {target} exists and is not a table partitioned by range (_load_id).",
             pipeline=pipeline.name,
             next_step=advice.DECLARE_NEW_TARGET,
         )
 
 
 def _refuse_obstacles(connection: Connection, pipeline: Pipeline) -> None:
-    """Refuse what somebody has added to the target, and what would stop a publish or keep rows from being replaced."""
-    found = query_target(connection, "find_obstacles", pipeline.target).fetchall()
+    """Refuse additions to the target that would stop a publish, or keep rows from being replaced."""
+    found = run(connection, "find_obstacles", target=quote_target(pipeline.target)).fetchall()
     if found:
         raise DeclarationError(
-            f"the target {pipeline.target} has what no load can be published beside: "
-            f"{', '.join(told for told, _ in found)}.",
+            f"the target {pipeline.target} has additions that keep loads from being published: "
+            f"{', '.join(row['obstacle'] for row in found)}.",
             pipeline=pipeline.name,
-            next_step=advice.remove_obstacles([remedy for _, remedy in found]),
+            next_step=advice.remove_obstacles([row["remedy"] for row in found]),
         )
 
 
 def compare_columns(pipeline: Pipeline, found: dict[str, tuple[str, bool]]) -> list[str]:
-    """Find the declared columns that the target lacks; anything that cannot be added is refused."""
+    """Find the declared columns that the target does not have; refuse every other difference."""
     wanted = describe_columns(pipeline)
     wrong = [
         f"column {name} is {found[name][0]}, declared as {type_}"
         for name, (type_, _) in wanted.items()
         if name in found and found[name][0] != type_
     ]
-    wrong += [f"column {name} is required, and a target that exists can only gain nullable columns"
+    wrong += [f"column {name} is required, and only nullable columns can be added to an existing target"
               for name, (_, required) in wanted.items() if name not in found and required]  # fmt: skip
     wrong += [f"column {name} of the target is not null, and is not declared (or not as required)"
               for name, (_, not_null) in found.items()
               if not_null and not wanted.get(name, ("", False))[1]]  # fmt: skip
     if wrong:
         raise DeclarationError(
-            f"the target {pipeline.target} does not fit the declaration: {'; '.join(wrong)}.",
+            f"the target {pipeline.target} does not match the declaration: {'; '.join(wrong)}.",
             pipeline=pipeline.name,
             next_step=advice.ALIGN_TARGET,
         )
     return [name for name in wanted if name not in found]
 
 
-def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
-    """Create the target on first use; add to it the nullable columns that it lacks.
+def find_missing_rights(connection: Connection, pipeline: Pipeline) -> list[str]:
+    """Name the rights that this role needs on the target and does not have."""
+    target = pipeline.target
+    row = run(connection, "check_rights", schema=target.schema_name, table=target.table_name).fetchone()
+    rights = {"create tables in its schema": "may_create", "own it": "may_attach"}
+    return [right for right, column in rights.items() if row and not row[column]]
 
-    The caller commits soon: readers of the target wait for the end of the transaction that added a column.
+
+def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
+    """Create the target on first use, or add the nullable columns that it does not have.
+
+    The caller commits soon: readers of the target wait for the end of a transaction that added a column.
     """
     _lock_preparation(connection, pipeline)
-    fit = examine_target(connection, pipeline)
-    if not fit.is_there:
+    examined = examine_target(connection, pipeline)
+    if not examined.exists:
         _create_target(connection, pipeline)
-    elif fit.lacking:
-        make_way(connection, pipeline.target)
-        lock_in_tries(connection, _want_all(connection, pipeline))
+    elif examined.missing_columns:
+        end_merges(connection, pipeline.target)
+        lock_in_tries(connection, _request_all(connection, pipeline))
         types = describe_columns(pipeline)
-        add_columns(connection, target_identifier(pipeline.target), [(name, types[name][0]) for name in fit.lacking])
+        added = [(name, types[name][0]) for name in examined.missing_columns]
+        add_columns(connection, target_identifier(pipeline.target), added)
 
 
 def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
-    """Create the declared indexes that the target lacks; an index on the same columns serves under any name.
+    """Create the declared indexes that the target does not have; an index on the same columns counts under any name.
 
-    A transaction of its own: building an index over rows takes time, and writers of the target wait for its end.
+    It runs in a transaction of its own: to build an index over rows takes time, and writers of the target wait for the
+    end of the transaction.
     """
     _lock_preparation(connection, pipeline)
     target = pipeline.target
-    present = {tuple(columns) for (columns,) in query_target(connection, "read_indexed_columns", target)}
+    present = {tuple(row["columns"]) for row in run(connection, "read_indexed_columns", target=quote_target(target))}
     for columns in pipeline.indexes:
         if columns in present:
             continue
-        make_way(connection, target)
-        lock_in_tries(connection, _want_all(connection, pipeline, "share"))
+        end_merges(connection, target)
+        lock_in_tries(connection, _request_all(connection, pipeline, "share"))
         name = find_free_name(connection, target.schema_name, f"{target.table_name}_{'_'.join(columns)}_idx")
         connection.execute(
             sql.SQL("create index {} on {} ({})").format(
@@ -155,19 +167,22 @@ def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
 
 
 def _lock_preparation(connection: Connection, pipeline: Pipeline) -> None:
-    """One process prepares a target at a time."""
-    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [str(pipeline.target)])
+    """Let one process at a time prepare a target."""
+    run(connection, "lock_preparation", target=str(pipeline.target))
 
 
-def _want_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access exclusive") -> Wanted:
-    leaves = [sql.Identifier(*found) for found in query_target(connection, "read_partitions", pipeline.target)]
-    return Wanted(target_identifier(pipeline.target), tuple(leaves), mode, pipeline.name)
+def _request_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access exclusive") -> LockRequest:
+    """Request a lock on the target and on all of its partitions."""
+    found = run(connection, "read_partitions", target=quote_target(pipeline.target))
+    partitions = tuple(sql.Identifier(row["schema"], row["name"]) for row in found)
+    return LockRequest(target_identifier(pipeline.target), partitions, mode, pipeline.name)
 
 
 def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     target = pipeline.target
-    # PostgreSQL asks for the right to create schemas even if the schema is there.
-    if connection.execute("select to_regnamespace(quote_ident(%s))", [target.schema_name]).fetchone() == (None,):
+    # CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists.
+    row = run(connection, "schema_exists", schema=target.schema_name).fetchone()
+    if row and not row["schema_exists"]:
         connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
     columns = sql.SQL(", ").join(
         sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL("not null" if required else ""))

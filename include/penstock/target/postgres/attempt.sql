@@ -1,0 +1,24 @@
+-- name: end_losing_tries
+-- Ends the sessions of stage tasks that still hold an attempt's table. Every chunk is written by now, so each such
+-- session belongs to a try that lost.
+select pg_terminate_backend(a.pid)
+from pg_locks l join pg_stat_activity a using (pid)
+where l.locktype = 'relation' and l.database = (select oid from pg_database where datname = current_database())
+  and l.relation = to_regclass(%(table)s) and a.application_name = 'penstock stage' and a.pid <> pg_backend_pid()
+
+-- name: is_granted
+-- Whether a role may read a table by a grant to this very role.
+select exists (select from pg_class c cross join lateral aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee
+               where c.oid = to_regclass(%(table)s) and r.rolname = %(role)s) as granted
+
+-- name: find_stale_tables
+-- Tables of attempts that are not the current ones of their loads, or whose loads have ended. The table of a published
+-- attempt has left this schema.
+select c.relname as name
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral regexp_match(c.relname, '^load_(\d+)_(\d+)$') as found
+join penstock.load l on l.load_id = found[1]::bigint
+where n.nspname = 'penstock_stage' and c.relkind = 'r'
+  and (l.attempt <> found[2]::int
+       or l.state not in ('planned', 'staging', 'staged', 'validated', 'held'))
