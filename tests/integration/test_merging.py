@@ -245,7 +245,9 @@ def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_r
             other.execute("set lock_timeout = '1s'")
             while not merged.done():
                 assert other.execute(COUNT).fetchone() == (30, 30)
-        with pytest.raises(PenstockError, match=r"loads 1 to 3 of analytics.orders is put off: for 1 s somebody read"):
+        with pytest.raises(
+            PenstockError, match=r"loads 1 to 3 of analytics.orders is postponed: for 1 s sessions read"
+        ):
             merged.result(60)
     assert len(leaves(db)) == 3
     assert merge_all(db).leaves_after == 1
@@ -309,7 +311,7 @@ def test_who_changes_what_was_published_ends_a_merge_that_is_under_way(db: str, 
         else:
             wider = declare("topic", columns={**COLUMNS, "city": {"type": "text"}})
             validated(db, [Range(1, 0, 5)], pipeline=wider)
-        with pytest.raises(PenstockError, match="gave way to somebody who changes its leaves"):
+        with pytest.raises(PenstockError, match="was ended by a session that changes its leaves"):
             merged.result(60)
     assert len(leaves(db)) == (4 if what == "replay" else 2 if what == "rollback" else 3)
     assert query(db, COUNT) == [(20, 20) if what == "rollback" else (30, 30)]
@@ -319,7 +321,7 @@ def test_rows_that_somebody_deletes_by_hand_meanwhile_do_not_come_back(db: str) 
     publish_loads(db, 3)
     with merging(db) as (merged, _), ThreadPoolExecutor(1) as pool:
         deleted = pool.submit(query, db, "delete from analytics.orders where id = 7 returning id")
-        with pytest.raises(PenstockError, match="is put off: somebody waits for its leaves"):
+        with pytest.raises(PenstockError, match="is postponed: another session waits to change its leaves"):
             merged.result(60)
         assert deleted.result(60) == [(7,)]
     assert merge_all(db).leaves_after == 1

@@ -81,7 +81,7 @@ def test_what_was_added_to_the_target_by_hand_is_refused_with_the_sql_that_takes
     with pytest.raises(DeclarationError, match=told) as refused:
         begin_staging(db, load_id)
     assert query(db, "select attempt from penstock.load where state = 'planned'") == [(0,)]
-    remedy = re.search(r"take it off \((.*;)\)", refused.value.next_step)
+    remedy = re.search(r"remove them \((.*;)\)", refused.value.next_step)
     assert remedy
     assert remedy[1] in health.next_step
 
@@ -102,7 +102,7 @@ def test_a_dropped_target_with_published_loads_is_never_created_again(
         connection.execute("drop table analytics.orders")
 
     health, unfit = judge(db, loaded, tmp_path)
-    with pytest.raises(DeclarationError, match="is not there, and 1 loads are published in it") as refused:
+    with pytest.raises(DeclarationError, match="does not exist, and 1 loads are published in it") as refused:
         begin_staging(db, plan(db))
 
     assert (health.state, health.cause, health.next_step) == ("bad_target", refused.value.what, refused.value.next_step)
@@ -118,7 +118,7 @@ def test_a_renamed_target_is_found_under_its_new_name(db: str, loaded: dict[str,
 
     health, _ = judge(db, loaded, tmp_path)
     load_id = plan(db)
-    with pytest.raises(DeclarationError, match=r'old\."Orders" holds rows of them') as refused:
+    with pytest.raises(DeclarationError, match=r'old\."Orders" holds rows of these loads') as refused:
         begin_staging(db, load_id)
     assert health.cause == refused.value.what
 

@@ -259,7 +259,7 @@ def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_p
 
     assert published.by_this_call
     assert rows(db, "select state from penstock.loads") == [("published",)]
-    assert "tables of old attempts are left" in caplog.text
+    assert "tables of old attempts stay" in caplog.text
 
 
 def test_options_in_a_persons_own_uri_are_kept_beside_those_of_penstock(db: str) -> None:

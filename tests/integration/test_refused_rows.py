@@ -112,7 +112,7 @@ def test_a_table_that_refuses_every_row_stops_the_load(
         connection.execute(
             f"alter table penstock_stage.load_{begun.load_id}_1 add constraint nothing check (id < 0)".encode()
         )
-    with pytest.raises(StageError, match=r"refused 51 rows of a task, and took 0: .*violates check constraint"):
+    with pytest.raises(StageError, match=r"refused 51 rows of a task, and accepted 0: .*violates check constraint"):
         stage_all(begun)
     assert (begun.staged(), begun.quarantined()) == ([], [])
 

@@ -231,7 +231,7 @@ def test_a_task_of_an_attempt_that_counts_no_more_writes_nothing(begun: Begun) -
     next(tasks)
     rows = begun.staged()
     begun.begin_again()
-    with pytest.raises(FencedError, match="attempt 1 is not the one that counts"):
+    with pytest.raises(FencedError, match="attempt 1 is not the current attempt any more"):
         next(tasks)
     assert begun.staged() == rows
 
@@ -272,7 +272,7 @@ def test_a_driver_of_an_attempt_that_counts_no_more_is_fenced_off(spark: SparkSe
 
 def test_a_chunk_written_with_other_bounds_is_refused(spark: SparkSession, begun: Begun) -> None:
     next(stage_tasks(begun))
-    with pytest.raises(StageError, match="other bounds"):
+    with pytest.raises(StageError, match="another range"):
         begun.stage(spark)
 
 
@@ -323,7 +323,7 @@ def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
     told = str(refused.value)
     assert "No space left on device (SQLSTATE 53100)" in told.partition(" Then: ")[0]
     assert "terminating connection" in told.partition(" Then: ")[2]
-    assert "make room on the disk of PostgreSQL" in refused.value.next_step
+    assert "free space on the disk of PostgreSQL" in refused.value.next_step
 
 
 def test_an_error_that_cannot_be_put_down_is_still_the_one_that_is_told(

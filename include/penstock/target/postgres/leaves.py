@@ -24,7 +24,6 @@ from penstock.target.postgres.table import (
     find_default_partition,
     find_free_name,
     join_names,
-    query_target,
     quote_target,
     read_columns,
     target_identifier,
@@ -131,7 +130,7 @@ def end_merges(connection: Connection, target: Target) -> None:
 
     No other merge locks a leaf while the caller holds the lock of plan and publish.
     """
-    query_target(connection, "end_merges", target)
+    run(connection, "end_merges", target=quote_target(target))
 
 
 def lock_target_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier] = ()) -> None:

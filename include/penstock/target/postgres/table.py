@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -15,8 +15,6 @@ from penstock.ledger.statements import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from psycopg import Cursor
 
     from penstock.declaration.pipeline import Pipeline, Target
     from penstock.ledger.connection import Connection
@@ -52,14 +50,9 @@ def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str,
     return {row["name"]: (row["type"], row["not_null"]) for row in rows}
 
 
-def query_target(connection: Connection, statement: str, target: Target) -> Cursor[dict[str, Any]]:
-    """Run a statement of table.sql whose only parameter is the target."""
-    return run(connection, statement, target=quote_target(target))
-
-
 def find_default_partition(connection: Connection, target: Target) -> tuple[sql.Identifier, ...]:
     """Find the default partition of the target; an empty tuple if there is none. Only a person can have created it."""
-    found = query_target(connection, "find_default_partition", target)
+    found = run(connection, "find_default_partition", target=quote_target(target))
     return tuple(sql.Identifier(row["schema"], row["name"]) for row in found)
 
 
