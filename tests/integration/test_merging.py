@@ -246,7 +246,7 @@ def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_r
             while not merged.done():
                 assert other.execute(COUNT).fetchone() == (30, 30)
         with pytest.raises(
-            PenstockError, match=r"loads 1 to 3 of analytics.orders is postponed: for 1 s sessions read"
+            PenstockError, match="loads 1 to 3 of analytics.orders is postponed: for 1 s session"
         ):
             merged.result(60)
     assert len(leaves(db)) == 3
