@@ -245,9 +245,7 @@ def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_r
             other.execute("set lock_timeout = '1s'")
             while not merged.done():
                 assert other.execute(COUNT).fetchone() == (30, 30)
-        with pytest.raises(
-            PenstockError, match="loads 1 to 3 of analytics.orders is postponed: for 1 s session"
-        ):
+        with pytest.raises(PenstockError, match="loads 1 to 3 of analytics.orders is postponed: for 1 s session"):
             merged.result(60)
     assert len(leaves(db)) == 3
     assert merge_all(db).leaves_after == 1
