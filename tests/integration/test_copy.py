@@ -1,4 +1,4 @@
-"""Whatever JSON comes in, PostgreSQL's COPY takes what decoding let through, and gives the same values back."""
+"""PostgreSQL's COPY accepts every row that the decoder makes from generated JSON, and returns the same values."""
 
 from __future__ import annotations
 

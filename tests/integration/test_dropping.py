@@ -1,4 +1,4 @@
-"""What is past its keeping time goes, exactly that, and the ledger still adds up."""
+"""Maintenance drops rows and records after their keeping time, and nothing else; the ledger still adds up."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str,
             publishing = pool.submit(publish_load, through, bound(db), load_id)
             await_blocked(db)
             proxy.cut()
-            gate.rollback()  # the server goes on with COMMIT, and nobody hears its reply
+            gate.rollback()  # the server finishes COMMIT, and its reply is lost
             published = publishing.result(60)
 
     assert not published.by_this_call

@@ -1,4 +1,4 @@
-"""Rollback: a published load is taken out in one transaction, and its rows are kept aside for an undo."""
+"""Rollback: one transaction takes a published load out of the target, and keeps its rows for an undo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """What a rollback, or its undo, has moved; nothing if it was so before."""
+    """The ranges that a rollback, or its undo, has moved; no ranges if the load was in that state before."""
 
     load: Load
     ranges: tuple[Range, ...]
@@ -31,7 +31,7 @@ class RolledBack:
 
 
 def roll_back(uri: str, load_id: int, who: str, why: str) -> RolledBack:
-    """Take a published load out: its ranges become gaps, its rows are kept aside. The positions stay."""
+    """Take a published load out: its ranges become gaps, its rows are kept. The positions stay."""
     with open_ledger(uri) as connection, reading_load(connection, load_id):
         return roll_back_in(connection, load_id, who, why)
 

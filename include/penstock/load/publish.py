@@ -1,4 +1,4 @@
-"""The publish step: one transaction makes the rows visible and moves the offsets, or nothing happened."""
+"""The publish step: one transaction makes the rows visible and moves the offsets, or nothing changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOK_UP_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A load that is published, and whether this call did it."""
+    """A published load, the message about it, and whether this call published it."""
 
     load: Load
     told: str
@@ -41,10 +41,10 @@ class Published:
 
 
 def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
-    """Publish a validated load; one that is published already stays as it is.
+    """Publish a validated load; a load that is published already is not changed.
 
-    Kafka is asked before the transaction, and only if there is something to publish: a topic that was changed while the
-    load was read stops it.
+    Kafka is queried before the transaction, and only for a validated load: a topic that was changed while the load read
+    it stops the publish.
     """
     with closing(open_ledger(uri)) as connection, reading_load(connection, load_id) as load:
         connection.rollback()
@@ -65,7 +65,7 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
 
 
 def _describe(found: Load) -> Published:
-    """The outcome of a publish, by the state that it found the load in."""
+    """Describe the outcome of a publish, by the state in which the load was found."""
     if found.state == "validated":
         return Published(found, _tell(found), by_this_call=True)
     return _found(found)
@@ -81,7 +81,7 @@ def sweep_old_attempts(connection: Connection, load: Load) -> None:
 
 
 def publish_in(connection: Connection, load_id: int) -> Load:
-    """Do all of the publish transaction but its COMMIT. The load comes back as it was found."""
+    """Do everything in the publish transaction except COMMIT, and return the load as it was before."""
     load = read_load(connection, load_id)
     run(connection, "lock_pipeline", name=load.pipeline)
     load = read_load(connection, load_id)
@@ -105,7 +105,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
 
 
 def refuse_unless_validated(load: Load) -> None:
-    """Only a validated load may be published; everything else is told apart."""
+    """Refuse a load that is not validated: a held load waits for a person, any other has been overtaken."""
     if load.state == "validated":
         return
     if load.state == "held":
@@ -126,7 +126,7 @@ def refuse_unless_validated(load: Load) -> None:
 
 
 def refuse_old_generation(connection: Connection, load: Load) -> None:
-    """Refuse a load of a log that is not loaded any more: its offsets mean other records now."""
+    """Refuse a load of an earlier generation: its offsets mean other records now."""
     newest = run_for_row(connection, "newest_generation", pipeline_id=load.pipeline_id)
     if newest["generation_id"] != load.generation_id:
         raise FencedError(
@@ -177,7 +177,7 @@ def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
 
 
 def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> Published:
-    """The connection broke: find out what became of the transaction, instead of doing it again blindly."""
+    """After a broken connection, find out whether the transaction was committed, instead of repeating it."""
     first = f" (first error: {first_words(str(error)).rstrip('.')})"
     outcome = wait_until(lambda: _read_outcome(uri, load_id), seconds=LOOK_UP_SECONDS)
     if outcome is None:
@@ -205,7 +205,7 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
 
 
 def _read_outcome(uri: str, load_id: int) -> Load | None:
-    """Read the load behind the pipeline's lock: a transaction still under way holds it, so the answer is final."""
+    """Read the load under the pipeline's lock. A running transaction holds that lock, so the answer is final."""
     try:
         with open_ledger(uri) as connection:
             load = read_load(connection, load_id)

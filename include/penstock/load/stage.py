@@ -1,4 +1,4 @@
-"""Staging a load, as the Spark driver sees it: cut the plan into chunks, have them staged, compare, finish."""
+"""Staging a load in the Spark driver: split the plan into chunks, let tasks stage them, compare, finish."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A chunk must be large enough to carry its fixed cost (connections), and small enough to spread and to be repeated.
+# A chunk has a fixed cost (connections), so it must be large; many cores share the chunks and a failed one is
+# repeated, so it must be small.
 LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
 # Small chunks share a task, in about eight groups, so that the cores share the work.
 LEAST_GROUP, GROUPS = 10_000, 8
@@ -42,7 +43,8 @@ STAGED = ("staged", "validated", "held", "published")
 def begin_staging(uri: str, load_id: int) -> int | None:
     """Open a new attempt, with a table of its own; None if the load is staged already.
 
-    The target is prepared before, in transactions of its own: readers wait for the end of one that adds a column.
+    Before that the target is prepared, in transactions of its own, because readers of the target wait for the end of a
+    transaction that adds a column.
     """
     with closing(open_ledger(uri)) as connection:
         load = read_load(connection, load_id)
@@ -63,13 +65,13 @@ def begin_staging(uri: str, load_id: int) -> int | None:
 
 
 def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
-    """Stage a load by an attempt that has been begun; it is `staged` when this returns."""
+    """Stage a load in an attempt that has begun; the load is `staged` when this function returns."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
         if not is_current(load, attempt):
             log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
             return
-    spark = open_context()  # takes long on a busy cluster: no transaction may be open meanwhile
+    spark = open_context()  # takes long on a busy cluster, so no transaction may be open meanwhile
     with open_ledger(settings.db) as connection:
         record_application(connection, load_id, attempt, spark.applicationId)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
@@ -77,32 +79,32 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
     try:
         run_tasks(spark, load, assignment, chunks)
         _finish(settings.db, load, attempt, chunks)
-    except (PoisonError, LogLostError) as error:  # neither a record nor the log gets better by trying again
+    except (PoisonError, LogLostError) as error:  # a retry would find the same record and the same log
         with keeping(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
         raise
 
 
 def is_current(load: Load, attempt: int) -> bool:
-    """Whether the attempt still has to be staged; one that another has replaced is stopped here."""
+    """Whether the attempt still has to be staged; a FencedError stops an attempt that another one has replaced."""
     if load.attempt != attempt or load.state not in ("staging", *STAGED):
         raise _fenced(load, attempt)
     return load.state == "staging"
 
 
 def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
-    """How many offsets a chunk holds; by the plan alone, so that two drivers of one attempt cut the same chunks."""
+    """Choose the number of offsets of a chunk, from the plan alone: two drivers of an attempt must agree on it."""
     planned = sum(map(len, ranges))
     return max(LEAST_CHUNK, min(MOST_CHUNK, -(-planned // CHUNKS)))
 
 
 def choose_group_size(ranges: tuple[Range, ...]) -> int:
-    """How many offsets the chunks of a group hold together; by the plan alone, for the same reason."""
+    """Choose the number of offsets of a group of chunks, from the plan alone for the same reason."""
     return max(LEAST_GROUP, min(LEAST_CHUNK, -(-sum(map(len, ranges)) // GROUPS)))
 
 
 def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
-    """Have every chunk staged, the small ones in groups, each group by a Spark task of its own."""
+    """Stage every chunk: small chunks in groups, each group in a Spark task of its own."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -124,7 +126,7 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
 def stage_chunks(
     spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
-    """Stage the chunks by Spark tasks; whether this very run wrote each of them comes back."""
+    """Stage the chunks in Spark tasks, and return for each task whether this run wrote it."""
     from penstock.load.task import stage_group  # late: a driver that is fenced off never needs pyarrow
 
     groups = group_chunks(chunks, choose_group_size(load.ranges))
@@ -133,7 +135,7 @@ def stage_chunks(
 
 
 def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:
-    """An error for what Spark itself failed with."""
+    """Make an error from a failure of Spark itself."""
     found = find_reader(load.declaration.reader).explain_failure(assignment.source, chunks, text)
     return found or StageError(
         f"Spark gave up: {first_words(text)}",
@@ -142,7 +144,7 @@ def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[
 
 
 def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
-    """Compare what the tasks wrote with the plan, build the key, and move the load to staged."""
+    """Compare the written chunks with the plan, build the key, and move the load to staged."""
     with open_ledger(db) as connection:
         name = f"penstock stage {load.load_id} {attempt}"
         connection.execute(read_statements("ledger/stage_task")["lock_staging"], {"name": name})
@@ -155,7 +157,7 @@ def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
 
 
 def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: list[Chunk]) -> None:
-    """Every chunk must be written once, and every offset of it be a row, quarantined or a hole."""
+    """Refuse the attempt unless every chunk is written once, and every offset is a row, quarantined or a hole."""
     rows = connection.execute(
         read_statements("ledger/stage_task")["read_stage_tasks"], {"load_id": load.load_id, "attempt": attempt}
     ).fetchall()
@@ -193,7 +195,7 @@ def _check_limit(load: Load, quarantined: int) -> None:
 
 def _fenced(load: Load, attempt: int) -> PenstockError:
     return FencedError(
-        f"attempt {attempt} does not count any more: the load is {load.state}, at attempt {load.attempt}.",
+        f"attempt {attempt} is not current any more: the load is {load.state}, at attempt {load.attempt}.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=advice.WAIT_FOR_OTHER_ATTEMPT,
