@@ -35,8 +35,8 @@ from penstock.load.publish import publish_in
 from penstock.maintenance.run import maintain
 from penstock.model.ranges import Range
 from penstock.status.pipelines import read_status
-from penstock.target.postgres.attempt import attempt_table, create_attempt_table, key_attempt_table
-from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.postgres.attempt import attempt_table
+from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -164,13 +164,14 @@ def stage(connection: Connection, number: int) -> int:
     generation = run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
     ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
     load = write_load(connection, pipeline_id, generation, PIPELINE, f"run {number}", ranges)
+    store = find_store(PIPELINE)
     if number == 0:
-        ensure_table(connection, PIPELINE)
-        ensure_indexes(connection, PIPELINE)
+        store.prepare(connection)
+        store.prepare_indexes(connection)
     attempt = begin_attempt(connection, load)
-    create_attempt_table(connection, load, attempt)
+    store.open_attempt(connection, load, attempt)
     _fill(connection, load, attempt, number)
-    key_attempt_table(connection, load, attempt)
+    store.seal(connection, load, attempt)
     finish_staging(connection, load, attempt)
     pass_checks(connection, read_load(connection, load.load_id))
     connection.commit()

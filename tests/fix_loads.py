@@ -15,8 +15,8 @@ from penstock.ledger.connection import connect
 from penstock.ledger.load import begin_attempt, finish_staging, read_load, run
 from penstock.model.log import Identity
 from penstock.model.ranges import Range, cut_chunks
-from penstock.target.postgres.attempt import attempt_table, create_attempt_table, key_attempt_table
-from penstock.target.postgres.preparation import ensure_indexes, ensure_table
+from penstock.target.postgres.attempt import attempt_table
+from penstock.target.registry import find_store
 from privileges import superuser
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ def stage_rows(
     """Make a staged load: column id holds the offset and note a text; holes and quarantined are (partition, offset)."""
     with connect(db) as connection:
         load = plan_rows(connection, pipeline or declare("topic"), ranges, kind)
-        ensure_table(connection, load.declaration)
-        ensure_indexes(connection, load.declaration)
+        store = find_store(load.declaration)
+        store.prepare(connection)
+        store.prepare_indexes(connection)
         attempt = begin_attempt(connection, load)
-        create_attempt_table(connection, load, attempt)
+        store.open_attempt(connection, load, attempt)
         fill_attempt(connection, load, attempt, holes, quarantined)
         record_tasks(connection, load, attempt, holes, quarantined, chunk)
         if keyed:
-            key_attempt_table(connection, load, attempt)
+            store.seal(connection, load, attempt)
         finish_staging(connection, load, attempt)
     return load.load_id
 

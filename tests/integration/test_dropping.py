@@ -78,7 +78,7 @@ def test_rows_of_a_rollback_are_dropped_after_their_time_and_not_before(db: str)
     assert query(db, events, old) == [("kept rows dropped", "penstock")]
 
 
-def test_quarantined_records_lose_what_they_held_and_every_offset_stays_accounted_for_by_name(db: str) -> None:
+def test_quarantined_records_lose_their_content_and_stay_accounted_for(db: str) -> None:
     old, young = publish(db, 0, (3, 7)), publish(db, 10, (14,))
     change(db, "update penstock.quarantine set key = 'k', value = 'v', detail = 'v is no number', headers = '[{}]'")
     age(db, old, 31)
@@ -124,7 +124,7 @@ def test_a_replay_of_a_part_still_counts_records_whose_content_was_dropped(db: s
         ("superseded", False),
     ],
 )
-def test_records_and_tasks_of_attempts_that_never_counted_go_a_week_after_their_load_has_ended(
+def test_records_and_tasks_of_old_attempts_are_dropped_a_week_after_the_load(
     db: str, *, state: str, counts: bool
 ) -> None:
     load_id = publish(db, 0, (3,))
@@ -155,7 +155,7 @@ def test_records_of_a_load_that_can_be_brought_back_are_kept_as_long_as_its_rows
     assert drop(db) == Dropped(kept_loads=(load_id,), uncounted=1)
 
 
-def test_tables_that_nobody_needs_are_dropped_and_a_dry_run_drops_nothing(db: str) -> None:
+def test_tables_that_no_load_needs_are_dropped_and_a_dry_run_drops_nothing(db: str) -> None:
     load_id = publish(db, 0)
     with psycopg.connect(db) as connection:
         connection.execute(f"create table penstock_stage.load_{load_id}_0 (a int)".encode())

@@ -189,7 +189,7 @@ def test_leaves_are_merged_by_levels_until_few_are_left(db: str) -> None:
     assert rows(db)[: len(before)] == before
 
 
-def test_readers_who_poll_all_the_while_see_every_row_once(db: str) -> None:
+def test_readers_that_poll_during_a_merge_see_every_row_once(db: str) -> None:
     publish_loads(db, 9)
     expected = (9 * ROWS, 9 * ROWS)
     ended = threading.Event()
@@ -214,7 +214,7 @@ def test_readers_who_poll_all_the_while_see_every_row_once(db: str) -> None:
     assert set(seen) == {expected}
 
 
-def test_a_snapshot_from_before_the_swap_sees_every_row_after_it_and_a_publish_goes_on_meanwhile(db: str) -> None:
+def test_a_snapshot_from_before_the_swap_sees_every_row_and_a_publish_continues(db: str) -> None:
     publish_loads(db, 3)
     with merging(db) as (merged, older):
         publish_loads(db, 1, first=3)
@@ -233,7 +233,7 @@ def test_a_snapshot_from_before_the_swap_sees_every_row_after_it_and_a_publish_g
         (COUNT, IsolationLevel.READ_COMMITTED),  # it holds the target, and no snapshot
     ],
 )
-def test_a_merge_that_an_open_transaction_would_notice_is_put_off_and_no_other_reader_waits(
+def test_an_open_transaction_postpones_a_merge_and_no_other_reader_waits(
     db: str, first: str, level: IsolationLevel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.target.postgres.merge.SWAP_SECONDS", 1)
@@ -298,7 +298,7 @@ def test_a_replay_takes_parts_of_two_loads_out_of_a_merged_leaf(db: str) -> None
 
 
 @pytest.mark.parametrize("what", ["replay", "rollback", "new column"])
-def test_who_changes_what_was_published_ends_a_merge_that_is_under_way(db: str, what: str) -> None:
+def test_a_session_that_changes_published_rows_ends_a_running_merge(db: str, what: str) -> None:
     loads = publish_loads(db, 3)
     replay = validated(db, [Range(0, 5, 15)], "replay")
     with merging(db) as (merged, _):
@@ -315,7 +315,7 @@ def test_who_changes_what_was_published_ends_a_merge_that_is_under_way(db: str, 
     assert query(db, COUNT) == [(20, 20) if what == "rollback" else (30, 30)]
 
 
-def test_rows_that_somebody_deletes_by_hand_meanwhile_do_not_come_back(db: str) -> None:
+def test_rows_deleted_by_hand_during_a_merge_do_not_return(db: str) -> None:
     publish_loads(db, 3)
     with merging(db) as (merged, _), ThreadPoolExecutor(1) as pool:
         deleted = pool.submit(query, db, "delete from analytics.orders where id = 7 returning id")
@@ -326,7 +326,7 @@ def test_rows_that_somebody_deletes_by_hand_meanwhile_do_not_come_back(db: str) 
     assert query(db, COUNT) == [(29, 29)]
 
 
-def test_no_merge_goes_over_a_load_that_is_not_finished(db: str) -> None:
+def test_no_merge_covers_an_unfinished_load(db: str) -> None:
     publish_loads(db, 2)
     waiting = validated(db, [Range(1, 0, 10)], "backfill")
     publish_loads(db, 2, first=2)
@@ -422,7 +422,7 @@ def test_maintain_exits_with_1_and_names_the_leaf_that_it_left_out(db: str, tmp_
     assert "analytics.orders_load_1 (loads 1 to 1) cannot be merged: could not create unique index" in done.stderr
 
 
-def test_one_process_maintains_a_pipeline_and_another_is_told_so(db: str) -> None:
+def test_a_second_maintenance_of_a_pipeline_is_refused(db: str) -> None:
     publish_loads(db, 3)
     with psycopg.connect(db) as other:
         other.execute("select pg_advisory_lock(hashtextextended('penstock maintain ' || 1, 0))")
@@ -431,7 +431,7 @@ def test_one_process_maintains_a_pipeline_and_another_is_told_so(db: str) -> Non
     assert merge_all(db).merges == 1
 
 
-def test_what_was_never_loaded_needs_no_maintenance(db: str) -> None:
+def test_a_pipeline_without_loads_needs_no_maintenance(db: str) -> None:
     assert merge_all(db).leaves_before == 0
 
 
@@ -461,7 +461,7 @@ def test_a_process_killed_between_the_copy_and_the_swap_leaves_nothing(db: str, 
     assert query(db, COUNT) == [(100, 100)]
 
 
-def test_whole_loads_stay_accounted_for_through_merges_a_replay_a_rollback_and_its_undo(
+def test_all_rows_stay_accounted_for_through_merges_a_replay_and_a_rollback(
     db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(2))
@@ -489,7 +489,7 @@ def test_whole_loads_stay_accounted_for_through_merges_a_replay_a_rollback_and_i
     assert [fault.range for fault in loader.verify(share=0).faults] == [Range(0, 47, 48)]
 
 
-def test_a_record_whose_text_is_over_a_gigabyte_is_merged_verified_replayed_and_rolled_back(
+def test_a_record_with_over_a_gigabyte_of_text_is_merged_and_verified(
     db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
@@ -513,7 +513,7 @@ def test_a_record_whose_text_is_over_a_gigabyte_is_merged_verified_replayed_and_
     assert loader.verify().faults == ()
 
 
-def test_a_role_that_is_not_shown_older_snapshots_merges_nothing_and_says_what_to_grant(db: str, admin_db: str) -> None:
+def test_a_role_that_cannot_see_old_snapshots_merges_nothing_and_names_the_grant(db: str, admin_db: str) -> None:
     publish_loads(db, 2)
     with psycopg.connect(admin_db, autocommit=True) as admin:
         admin.execute("revoke pg_read_all_stats from penstock_loader")

@@ -68,7 +68,7 @@ def judge(db: str, kafka: dict[str, str], tmp_path: Path) -> tuple[Health, list[
 
 
 @pytest.mark.parametrize(("told", "made"), OBSTACLES.items())
-def test_what_was_added_to_the_target_by_hand_is_refused_with_the_sql_that_takes_it_off(
+def test_an_addition_to_the_target_is_refused_with_the_sql_that_removes_it(
     db: str, loaded: dict[str, str], tmp_path: Path, told: str, made: str
 ) -> None:
     with psycopg.connect(db) as connection:

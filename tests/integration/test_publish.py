@@ -149,7 +149,7 @@ def test_only_a_validated_load_is_published(db: str, bound: Bind, state: str) ->
     assert rows(db, "select count(*) from analytics.orders") == [(0,)]
 
 
-def test_a_held_load_is_not_published_and_the_ways_on_are_told(db: str, bound: Bind) -> None:
+def test_a_held_load_is_not_published_and_the_next_steps_are_named(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(db) as connection:
         connection.execute("update penstock.load set state = 'held', cause = 'amount below 0'")
@@ -242,7 +242,7 @@ def test_tables_of_old_attempts_are_dropped_after_publish(db: str, bound: Bind) 
     assert rows(db, "select c.relname from pg_class c where relnamespace = 'penstock_stage'::regnamespace") == []
 
 
-def test_a_connection_that_breaks_while_old_tables_are_dropped_does_not_make_a_published_load_a_failure(
+def test_a_broken_connection_while_dropping_old_tables_is_not_a_failed_publish(
     db: str, bound: Bind, caplog: pytest.LogCaptureFixture
 ) -> None:
     load_id = validated_load(db, 0, 100)
@@ -276,7 +276,7 @@ WAIT_AT_COMMIT = (
 )
 
 
-def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str, bound: Bind) -> None:
+def test_a_commit_whose_reply_was_lost_is_found_published(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
@@ -296,9 +296,7 @@ def test_commit_that_landed_but_whose_reply_was_lost_is_found_published(db: str,
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
-def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing_again_works(
-    db: str, bound: Bind
-) -> None:
+def test_a_backend_that_died_within_commit_is_reported_as_rolled_back(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
@@ -318,7 +316,7 @@ def test_a_backend_that_died_within_commit_is_told_as_rolled_back_and_publishing
     assert publish_load(db, bound(db), load_id).by_this_call
 
 
-def test_a_commit_nobody_can_be_asked_about_is_an_unknown_outcome_and_not_a_failure(
+def test_a_commit_that_cannot_be_looked_up_has_an_unknown_outcome(
     db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_id = validated_load(db, 0, 100)

@@ -218,7 +218,7 @@ def test_two_drivers_of_one_attempt_leave_each_record_once(spark: SparkSession, 
     assert begun.staged() == sorted(account.visible())
 
 
-def test_staging_again_what_is_staged_leaves_it_as_it_is(spark: SparkSession, begun: Begun) -> None:
+def test_staging_a_staged_load_again_changes_nothing(spark: SparkSession, begun: Begun) -> None:
     begun.stage(spark)
     before = begun.load()
     begun.stage(spark)
@@ -249,7 +249,7 @@ def test_a_task_fenced_in_the_middle_of_its_copy_writes_nothing(monkeypatch: pyt
     assert begun.staged() == []
 
 
-def test_a_losing_try_that_stands_still_in_its_copy_does_not_keep_the_load_from_being_finished(
+def test_a_losing_try_that_hangs_in_its_copy_does_not_block_the_load(
     spark: SparkSession, begun: Begun, account: Account
 ) -> None:
     name = writing.CONNECTION["application_name"]
@@ -326,9 +326,7 @@ def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
     assert "free space on the disk of PostgreSQL" in refused.value.next_step
 
 
-def test_an_error_that_cannot_be_put_down_is_still_the_one_that_is_told(
-    spark: SparkSession, db: str, account: Account
-) -> None:
+def test_an_error_that_cannot_be_recorded_is_still_raised(spark: SparkSession, db: str, account: Account) -> None:
     account.send([b"{broken"])
     begun = begin(db, account.bootstrap, account.topic, poison="stop")
     with psycopg.connect(superuser(db)) as connection:

@@ -58,7 +58,7 @@ def test_merging_keeps_the_loads_and_bounds_never_overlap_and_it_comes_to_an_end
 
 
 @given(st.lists(st.integers(1, 1200), max_size=200))
-def test_at_most_nine_leaves_of_a_level_are_left_in_whatever_order_big_and_small_ones_came(sizes: list[int]) -> None:
+def test_at_most_nine_leaves_of_a_level_are_left_in_any_order_of_sizes(sizes: list[int]) -> None:
     found, at = [], 1
     for loads in sizes:
         found.append(Leaf(at, at + loads, loads))
@@ -104,14 +104,14 @@ def test_ten_thousand_loads_leave_one_leaf_and_a_thousand_less_one_leave_twenty_
     assert merges == 99 + 9
 
 
-def test_what_is_too_big_together_stays_apart_and_holds_nothing_else_up() -> None:
+def test_leaves_that_are_too_big_together_stay_apart_and_delay_no_others() -> None:
     big = [Leaf(load, load + 1, 1, size=60) for load in range(12)]
     small = [Leaf(load, load + 1, 1, size=1) for load in range(12, 32)]
     groups = plan_merges([*big, *small], [], max_bytes=100)
     assert [(group[0].from_load, group[-1].until_load) for group in groups] == [(11, 21), (21, 31)]
 
 
-def test_a_leaf_of_loads_that_the_ledger_does_not_know_is_left_alone_and_never_merged_over() -> None:
+def test_a_leaf_of_unknown_loads_is_never_merged_and_separates_its_neighbours() -> None:
     known = [Leaf(load, load + 1, 1) for load in range(5, 20)]
     strange = Leaf(12, 13, 0)
     assert plan_merges([*known[:7], strange, *known[8:]], []) == []

@@ -1,1 +1,1 @@
-"""Maintenance: neighbouring leaves of a target are merged, and what is past its keeping time is dropped."""
+"""Maintenance: neighbouring leaves of a target are merged; rows and records past their keeping time are dropped."""

@@ -1,4 +1,4 @@
-"""Where the rows of a pipeline live: what the steps of a load and the decisions of people need from a target."""
+"""The interface of a target, the place of a pipeline's rows, for the steps of a load and for decisions of people."""
 
 from __future__ import annotations
 
