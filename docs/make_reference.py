@@ -12,51 +12,52 @@ PAGE = ROOT / "docs" / "reference" / "declaration.md"
 HEAD = """\
 # The declaration
 
-One YAML file a pipeline, in the folder that `PENSTOCK_PIPELINES` names (`include/pipelines` without it), called
-`<name>.yaml`. YAML 1.2: `no` and `on` are text. Aliases and tags are refused. Editors that know JSON Schema complete
-and check it by the first line of the samples (`# yaml-language-server: $schema=pipeline.schema.json`), and
-`penstock check` tells every mistake of every file at once, with its line, at most twenty a file.
+Each pipeline has one YAML file, `<name>.yaml`, in the folder that `PENSTOCK_PIPELINES` names (by default
+`include/pipelines`). It is YAML 1.2: `no` and `on` are text. Aliases and tags are refused. Editors that know JSON
+Schema complete and check the file if it has the first line of the samples
+(`# yaml-language-server: $schema=pipeline.schema.json`). `penstock check` lists the mistakes of all files, with their
+lines, at most twenty a file.
 
-This page is made from `pipeline.schema.json` by `python docs/make_reference.py`.
+This page is generated from `pipeline.schema.json` by `python docs/make_reference.py`.
 
 ## The pipeline
 """
 AFTER_PIPELINE = """
-The judge of a schedule is croniter, by which Airflow runs it. Refused are schedules that it cannot read, that never
-come (`0 0 30 2 *`), that are random (`r`), or that are longer than 200 characters.
+Airflow runs schedules by croniter, and Penstock checks them by croniter. It refuses schedules that croniter cannot
+read, that never run (`0 0 30 2 *`), that are random (`r`), or that are longer than 200 characters.
 
-The topic and the `tags` are tags of the DAG in Airflow. A topic of more than 100 characters is shortened there, and
-ends with a fingerprint of its whole name. Each pipeline has a DAG of its own: a declaration with a mistake, and a DAG
-that Airflow refuses, is an import error of `dags/penstock_broken_declarations.py`, and the other pipelines stay.
+The topic and the `tags` are tags of the DAG in Airflow. A tag of more than 100 characters is shortened, and
+ends with a fingerprint of the whole topic name. Each pipeline has its own DAG. A declaration with a mistake, or a DAG
+that Airflow refuses, becomes an import error of `dags/penstock_broken_declarations.py` and does not affect the others.
 """
 AFTER_COLUMNS = """
-A path goes down from the value's root by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`, in 100 steps at
-most. There are no array indexes, wildcards or filters: an array goes whole into a `jsonb` column. With `value: text` or
-`value: bytes` there is one column, of type `text` or `bytea`, and its path is `$`.
+A path descends from the root of the value by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. It has at
+most 100 steps, and no array indexes, wildcards or filters: a whole array can be loaded into a `jsonb` column.
+With `value: text` or `value: bytes` there is one column, of type `text` or `bytea`, and its path is `$`.
 
-After the declared columns every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
-record), and `_key` if `key` is set. Names that begin with `_` are kept for these.
+After the declared columns, every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
+record), and `_key` if `key` is set. Names that begin with `_` are reserved for these columns.
 
 ## Types
 
-As PostgreSQL spells them, with its short names:
+The types are spelled as in PostgreSQL, with its short names:
 """
 CHECKS = """
 ## Checks
 
 `{expect: <name>, severity: error | warning, <arguments>}`. `error` (the default) holds the load, `warning` publishes it
-and says so. An expectation is one of Great Expectations that can run on rows in PostgreSQL; an argument in bold must
-be given. Arguments that cannot be are refused with file and line, for the check would crash when it runs:
+and alerts. An expectation is one of Great Expectations that can run on rows in PostgreSQL. An argument in bold must be
+given. Invalid arguments are refused with file and line, because with them the check would crash when it runs:
 
 | refused | example |
 |---|---|
-| a value of another kind | `min_value: abc`, `strict_min: maybe`, `value: 1.5` where a count is wanted |
-| bounds that exclude each other, and none where one is needed | `min_value: 5` with `max_value: 1` |
+| an invalid value | `min_value: abc`, `strict_min: maybe`, `value: 1.5` for a count |
+| bounds that exclude each other, or a missing bound | `min_value: 5` with `max_value: 1` |
 | a value that PostgreSQL cannot compare with the column | for a `bigint` `min_value: 2026-01-31`, `value_set: ["1"]` |
 | a column that the expectation cannot run on | a mean of a `text`, a regular expression for a `bigint` |
 | columns that cannot be compared with each other | `column_A` a `text`, `column_B` a `bigint` |
 | an empty list where one value is needed | `regex_list: []` |
-| a regular expression that no dialect reads | `((`; `penstock check` asks PostgreSQL about the others |
+| a regular expression that is invalid in every dialect | `((`; `penstock check` asks PostgreSQL about the others |
 | a pattern of `like` that ends with its escape character | `like_pattern: 'a\\'` |
 | a `row_condition` without `condition_parser: great_expectations` | write `col("amount") > 0` with it |
 

@@ -167,8 +167,8 @@ class StageError(PenstockError):
     """What was staged is not what was planned."""
 
 
-class PoisonError(PenstockError):
-    """More records could not become rows than the pipeline allows."""
+class RejectedRecordError(PenstockError):
+    """A load rejected more records than the pipeline allows."""
 
     may_retry = False
 

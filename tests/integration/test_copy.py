@@ -1,4 +1,4 @@
-"""PostgreSQL's COPY accepts every row that the decoder makes from generated JSON, and returns the same values."""
+"""For any JSON, PostgreSQL's COPY accepts the decoded rows, and the table has the same values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TYPES = [
     "timestamptz", "uuid", "json", "jsonb",
 ]  # fmt: skip
 UNITS = {"timestamp": "ms", "timestamptz": "us"}
-# Python's datetime ends at the year 9999, and psycopg reads a real by its shortest text.
+# Python's datetime ends at the year 9999. psycopg reads a real by its shortest text.
 READ = dict.fromkeys(UNITS, "(extract(epoch from c) * 1000000)::bigint") | {
     "real": "c::double precision",
     "json": "c::text",
@@ -87,7 +87,7 @@ def copy(db: str) -> Iterator[Copy]:
     attempts = itertools.count(1)
     with psycopg.connect(superuser(db), autocommit=True) as ledger, closing(dbapi.connect(superuser(db))) as adbc:
         with closing(adbc.cursor()) as cursor:
-            cursor.execute("set session_replication_role = replica")  # no such load is there; the COPY is the point
+            cursor.execute("set session_replication_role = replica")  # the test needs no load in the ledger
             cursor.execute("set synchronous_commit = off")
             adbc.commit()
 
@@ -97,10 +97,10 @@ def copy(db: str) -> Iterator[Copy]:
             ledger.execute(f"create table public.{table} (c {type_}, _offset bigint)")
             decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",), unit=unit),)), 7)
             decoded = decoder.decode(batch_of(values))
-            poison = make_quarantine(1, next(attempts), decoded.rejected)
+            rejected = make_quarantine(1, next(attempts), decoded.rejected)
             with closing(adbc.cursor()) as cursor:
                 cursor.adbc_ingest(table, decoded.rows.select(["c", "_offset"]), mode="append", db_schema_name="public")
-                cursor.adbc_ingest("quarantine", poison, mode="append", db_schema_name="penstock")
+                cursor.adbc_ingest("quarantine", rejected, mode="append", db_schema_name="penstock")
                 adbc.commit()
             read = f"select _offset, {READ.get(type_, 'c')} from public.{table} order by 1"
             return ledger.execute(read).fetchall(), decoded
@@ -142,7 +142,7 @@ def wrap(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_every_edge_is_a_row_or_poison_and_never_fails_the_copy(copy: Copy, type_: str) -> None:
+def test_every_edge_is_a_row_or_a_rejection_and_never_fails_the_copy(copy: Copy, type_: str) -> None:
     values: list[bytes | None] = [wrap(text) for text in EDGES]
     values += [
         None,
@@ -159,7 +159,7 @@ def test_every_edge_is_a_row_or_poison_and_never_fails_the_copy(copy: Copy, type
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_generated_json_is_a_row_or_poison_and_reads_back_equal(copy: Copy, type_: str) -> None:
+def test_generated_json_is_an_equal_row_or_rejected(copy: Copy, type_: str) -> None:
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.lists(GENERATED.map(wrap) | NUMBERS.map(wrap) | BROKEN, min_size=1, max_size=30))
     def run(values: list[bytes | None]) -> None:
@@ -169,7 +169,7 @@ def test_generated_json_is_a_row_or_poison_and_reads_back_equal(copy: Copy, type
 
 
 @pytest.mark.parametrize("type_", sorted(UNITS))
-def test_epoch_numbers_are_rows_or_poison(copy: Copy, type_: str) -> None:
+def test_epoch_numbers_are_rows_or_rejected(copy: Copy, type_: str) -> None:
     values: list[bytes | None] = [wrap(text) for text in EDGES if text[0] in "-0123456789"]
     landed, decoded = copy(type_, values, UNITS[type_])
     assert len(landed) + len(decoded.rejected) == len(values)
@@ -185,22 +185,22 @@ WIDEST = {
 
 
 @pytest.mark.parametrize("others", [[], sorted(WIDEST), ["boolean"] * 29, ["numeric(76,38)"] * 29])
-def test_an_index_takes_whatever_the_rule_says_that_it_takes(db: str, others: list[str]) -> None:
+def test_an_index_accepts_values_of_the_size_of_its_limit(db: str, others: list[str]) -> None:
     types = {"a": "text", **{f"o{place}": type_ for place, type_ in enumerate(others)}, "b": "bytea", "c": "char(9)"}
-    [limit] = make_index_limits([list(types)], {name: parse_type(type_) for name, type_ in types.items()})
-    text = secrets.token_hex(1000)[: limit.limit // 2]  # random: compression would make it shorter
+    [index] = make_index_limits([list(types)], {name: parse_type(type_) for name, type_ in types.items()})
+    text = secrets.token_hex(1000)[: index.limit // 2]  # random: compression would make it shorter
     fixed = "".join(f", {WIDEST[type_]}" for type_ in others)
     with psycopg.connect(db) as connection:
         connection.execute(f"create table t ({', '.join(f'{name} {type_}' for name, type_ in types.items())})".encode())
         connection.execute(f"create index on t ({', '.join(types)})".encode())
         insert = f"insert into t values (%s{fixed}, %s, '')".encode()
-        connection.execute(insert, [text, secrets.token_bytes(limit.limit - len(text) - 9)])
+        connection.execute(insert, [text, secrets.token_bytes(index.limit - len(text) - 9)])
         connection.commit()
         with pytest.raises(psycopg.errors.ProgramLimitExceeded):
             connection.execute(insert, [text, secrets.token_bytes(3000)])
 
 
-def test_decoded_types_are_the_ones_that_copy_takes() -> None:
+def test_decoded_columns_have_the_arrow_types_of_copy() -> None:
     for type_ in TYPES:
         field = Decoder(Layout((Field("c", parse_type(type_), ("c",)),)), 7).schema.field("c")
         assert not pa.types.is_null(field.type), type_

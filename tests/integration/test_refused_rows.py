@@ -1,4 +1,4 @@
-"""Rows that PostgreSQL refuses for what is in them: they go to the quarantine, and the load continues."""
+"""Rows whose values PostgreSQL refuses go to the quarantine, and the load continues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from penstock.errors import PoisonError, StageError
+from penstock.errors import RejectedRecordError, StageError
 from penstock.kafka.readers.native import open_group
 from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
@@ -91,13 +91,13 @@ def stage_all(begun: Begun) -> None:
     stage_group(assignment, chunks, open_group(assignment.source, chunks))
 
 
-def test_poison_stop_and_the_limit_hold_for_refused_rows_too(db: str, account: Account) -> None:
+def test_poison_stop_and_max_quarantined_apply_to_refused_rows(db: str, account: Account) -> None:
     send_wide(account, 100, [3, 4])
     stopped = begin(db, account.bootstrap, account.topic, name="stopped", columns=WIDE, poison="stop")
-    with pytest.raises(PoisonError, match="offset 3 cannot become a row: refused_by_database"):
+    with pytest.raises(RejectedRecordError, match="offset 3 cannot become a row: refused_by_database"):
         stage_all(stopped)
     limited = begin(db, account.bootstrap, account.topic, columns=WIDE, max_quarantined=1)
-    with pytest.raises(PoisonError, match="more than `max_quarantined: 1` records"):
+    with pytest.raises(RejectedRecordError, match="more than `max_quarantined: 1` records"):
         stage_all(limited)
     assert (limited.staged(), limited.quarantined()) == ([], [])
 
@@ -117,7 +117,7 @@ def test_a_table_that_refuses_every_row_stops_the_load(
     assert (begun.staged(), begun.quarantined()) == ([], [])
 
 
-def test_a_second_try_of_a_task_with_refused_rows_changes_nothing(db: str, account: Account) -> None:
+def test_a_retried_task_with_refused_rows_changes_nothing(db: str, account: Account) -> None:
     send_wide(account, 100, [3, 4])
     begun = begin(db, account.bootstrap, account.topic, columns=WIDE)
     stage_all(begun)

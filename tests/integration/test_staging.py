@@ -1,4 +1,4 @@
-"""Staging on a shared Spark session: rows, poison, tries of one task, drivers of one attempt."""
+"""Staging on a shared Spark session: rows, rejected records, tries of one task, drivers of one attempt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock.errors import FencedError, LogLostError, PoisonError, StageError
+from penstock.errors import FencedError, LogLostError, RejectedRecordError, StageError
 from penstock.kafka.readers.native import open_group
 from penstock.load import stage as staging
 from penstock.load.task import stage_group
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock_stack.broker import Broker
     from staging_loads import Begun
 
-POISON = [
+REJECTED = [
     b"{",
     b"{}",
     b'{"id": 99999999999999999999}',
@@ -77,7 +77,7 @@ def test_every_visible_record_is_staged_once_or_quarantined(
 ) -> None:
     account.send_orders(350)
     account.transact([b'{"id": -1}'] * 30, commit=False, partition=0)
-    account.send(POISON, partition=1, key=b"\0k")
+    account.send(REJECTED, partition=1, key=b"\0k")
     account.transact([b'{"id": 7}'], commit=True, partition=1)
     begun = begin(db, account.bootstrap, account.topic, reader=reader)
     begun.stage(spark)
@@ -88,7 +88,7 @@ def test_every_visible_record_is_staged_once_or_quarantined(
     assert (load.rows or 0) + (load.quarantined or 0) + (load.holes or 0) == sum(map(len, load.ranges))
     kept = begun.query('select reason, key, value from penstock.quarantine order by "offset"')
     assert [reason for reason, _, _ in kept] == REASONS
-    assert [value for _, _, value in kept] == POISON
+    assert [value for _, _, value in kept] == REJECTED
     assert {key for _, key, _ in kept} == {b"\0k"}
 
 
@@ -137,7 +137,7 @@ def test_byte_values_are_staged_as_they_are(spark: SparkSession, db: str, accoun
 def test_poison_stop_fails_the_load_and_names_the_record(spark: SparkSession, db: str, account: Account) -> None:
     account.send([b'{"id": 1}', b"{"], partition=0)
     begun = begin(db, account.bootstrap, account.topic, poison="stop")
-    with pytest.raises(PoisonError, match="offset 1 cannot become a row: bad_json"):
+    with pytest.raises(RejectedRecordError, match="offset 1 cannot become a row: bad_json"):
         begun.stage(spark)
     load = begun.load()
     assert (load.state, begun.staged(), begun.quarantined()) == ("failed", [], [])
@@ -152,7 +152,7 @@ def test_the_limit_of_the_quarantine_counts_the_whole_load(spark: SparkSession, 
     allowed.stage(spark)
     assert allowed.load().quarantined == 120
     begun = begin(db, account.bootstrap, account.topic, max_quarantined=119)
-    with pytest.raises(PoisonError, match="120 records"):
+    with pytest.raises(RejectedRecordError, match="120 records"):
         begun.stage(spark)
     assert begun.load().state == "failed"
 
@@ -336,5 +336,5 @@ def test_an_error_that_cannot_be_recorded_is_still_raised(spark: SparkSession, d
             "create trigger fail before update of state on penstock.load for each row execute function fail_for_test()"
         )
 
-    with pytest.raises(PoisonError, match=r"`poison: stop`.*Then: DiskFull: could not extend file"):
+    with pytest.raises(RejectedRecordError, match=r"`poison: stop`.*Then: DiskFull: could not extend file"):
         begun.stage(spark)

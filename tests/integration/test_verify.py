@@ -409,7 +409,7 @@ def test_records_that_other_rules_decode_otherwise_are_found_each_with_what_beca
     account, loader = start()
     account.send([order(1), b"no JSON", order(3)])
     load = loader.load()
-    # As if the load had taken the record at 0 for poison, and the one at 1 for a row.
+    # As if the load had rejected the record at 0, and accepted the record at 1.
     tamper(loader, "delete from analytics.orders where _offset = 0")
     tamper(loader, f"insert into analytics.orders values (9, 'x', {load}, 0, 1, now())")
     tamper(loader, 'update penstock.quarantine set "offset" = 0')

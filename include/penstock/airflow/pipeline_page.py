@@ -80,7 +80,7 @@ def explain(pipeline: Pipeline) -> str:
         columns="\n".join(map(_explain_column, pipeline.columns)),
         carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key)),
         checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds none of its own.",
-        poison=_explain_poison(pipeline),
+        poison=_explain_rejections(pipeline),
         on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
         alerts=f"\nAlerts go to the targets of the connection `{pipeline.alerts}`." if pipeline.alerts else "",
@@ -98,7 +98,7 @@ def _explain_check(check: Check) -> str:
     return f"- `{check.expect}` ({arguments}): a failure {consequence}."
 
 
-def _explain_poison(pipeline: Pipeline) -> str:
+def _explain_rejections(pipeline: Pipeline) -> str:
     if pipeline.poison == "stop":
         return "A record that cannot become a row fails the load."
     limit = "" if pipeline.max_quarantined is None else f" More than {pipeline.max_quarantined} of them fail the load."

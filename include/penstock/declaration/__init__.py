@@ -1,1 +1,1 @@
-"""What the declaration of a pipeline is made of, and how it is read from YAML. Use it through `penstock.pipeline`."""
+"""The declaration of a pipeline: its model, the mistakes that it may have, and how it is read from YAML."""

@@ -1,28 +1,32 @@
-"""The kind of each argument of a check.
+"""The kind of each argument of a check: the values that it may have.
 
-The kinds say in Penstock's words what the models of Great Expectations say, which take too long to import while Airflow
-parses the DAGs. A test gives generated arguments to both.
+The kinds repeat the models of Great Expectations, which take too long to import while Airflow parses the DAGs. A test
+gives generated arguments to both.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from penstock.declaration.moments import form_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MOMENT = re.compile(
+    r"(\d{4})-(\d\d?)-(\d\d?)"
+    r"(?P<time>[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.\d{1,12})?)?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
 _FLAGS = {"0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"}
 PARSERS = ("great_expectations", "great_expectations__experimental__", "pandas", "spark")
 
 
 def is_number(value: object) -> bool:
-    """A number, or a text that Great Expectations reads as one."""
+    """Check for a number, or a text that Great Expectations reads as a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:
@@ -51,7 +55,7 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-def _are_several(value: list[Any] | tuple[Any, ...]) -> bool:
+def _are_different(value: list[Any] | tuple[Any, ...]) -> bool:
     return len(set(map(str, value))) == len(value) > 1
 
 
@@ -79,7 +83,7 @@ def _are_quantile_ranges(value: object) -> bool:
 
 
 def _is_partition(value: object) -> bool:
-    """A distribution to compare with: weights of values, or of bins between ends that rise."""
+    """Check for a distribution to compare with: weights of values, or weights of bins between rising bounds."""
     if not isinstance(value, dict) or not _are_numbers(value.get("weights")):
         return False
     weights = [float(weight) for weight in value["weights"]]
@@ -111,10 +115,33 @@ def _is_query(value: object) -> bool:
         return False
 
 
-class Kind(NamedTuple):
-    """The values that an argument may have, and the words for them."""
+def moment_form(value: object) -> str:
+    """Return the form of a moment: `date`, `time` (without a zone) or `zone`; an empty text for any other value."""
+    found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None or read_moment(found.string) is None:
+        return ""
+    return "zone" if found["zone"] else "time" if found["time"] else "date"
 
-    fits: Callable[[Any], bool]
+
+def read_moment(text: str) -> Any:  # noqa: ANN401 - a datetime with or without a zone, as it was written, or None
+    """Read a date or time as Great Expectations reads it; two moments of one form can be compared."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3, 5, 6, 7))
+    zone = found["zone"] or ""
+    digits = zone.strip("Z+-").replace(":", "").ljust(4, "0")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:])) * (-1 if zone.startswith("-") else 1)
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset) if zone else None)
+    except ValueError:
+        return None
+
+
+class Kind(NamedTuple):
+    """The values that an argument may have, and the description of them in messages."""
+
+    accepts: Callable[[Any], bool]
     allowed: str
 
 
@@ -128,17 +155,17 @@ SHARE = Kind(lambda value: is_number(value) and 0 <= float(value) <= 1, "a numbe
 FLAG = Kind(_is_flag, "true, false")
 TEXT = Kind(_is_text, "text")
 LIST = Kind(_are_scalars, "a list of values")
-FILLED = Kind(lambda value: _are_scalars(value) and bool(value), "a list of one value at least")
+NOT_EMPTY = Kind(lambda value: _are_scalars(value) and bool(value), "a list of at least one value")
 BOUND = Kind(
-    lambda value: is_number(value) or form_of(value) != "", "a number, or a date or time as in 2026-01-31T00:00"
+    lambda value: is_number(value) or moment_form(value) != "", "a number, or a date or time as in 2026-01-31T00:00"
 )
-PATTERNS = Kind(lambda value: _are_texts(value) and bool(value), "a list of one text at least")
-# Whether each name is a column's is looked at elsewhere.
+PATTERNS = Kind(lambda value: _are_texts(value) and bool(value), "a list of at least one text")
+# `consistency.py` checks that each name is the name of a column.
 NAME = Kind(lambda value: not isinstance(value, list | tuple), "a column's name")
 NAMES = Kind(lambda value: not isinstance(value, str), "a list of columns' names")
 SEVERAL = Kind(
-    lambda value: not isinstance(value, str) and (not isinstance(value, list | tuple) or _are_several(value)),
-    "two columns at least, each once",
+    lambda value: not isinstance(value, str) and (not isinstance(value, list | tuple) or _are_different(value)),
+    "at least two columns, each once",
 )
 
 KINDS: dict[str, Kind] = {
@@ -181,13 +208,13 @@ KINDS: dict[str, Kind] = {
     "ties_okay": FLAG,
     "type_": TEXT,
     "type_list": Kind(_are_texts, "a list of texts"),
-    "unexpected_rows_query": Kind(_is_query, "SQL, where {batch} stands for the staged rows, and {{ for a bracket"),
+    "unexpected_rows_query": Kind(_is_query, "SQL, where {batch} is the staged rows and {{ is a curly bracket"),
     "value": WHOLE,
-    "value_pairs_set": Kind(lambda value: _are_pairs(value) and bool(value), "a list of one pair at least"),
+    "value_pairs_set": Kind(lambda value: _are_pairs(value) and bool(value), "a list of at least one pair"),
     "value_set": LIST,
 }
 _PAIRS = _one_of("both_values_are_missing", "either_value_is_missing", "neither")
-# Arguments that one expectation reads otherwise than the others do.
+# Arguments that one expectation reads differently from the others.
 OWN_KINDS: dict[tuple[str, str], Kind] = {
     **{
         (f"expect_column_{name}_to_be_between", end): kind
@@ -207,10 +234,10 @@ OWN_KINDS: dict[tuple[str, str], Kind] = {
         (f"expect_column_pair_values_{name}", "ignore_row_if"): _PAIRS
         for name in ("a_to_be_greater_than_b", "to_be_equal", "to_be_in_set")
     },
-    ("expect_column_distinct_values_to_be_in_set", "value_set"): FILLED,
+    ("expect_column_distinct_values_to_be_in_set", "value_set"): NOT_EMPTY,
     ("expect_table_columns_to_match_ordered_list", "column_list"): NAMES,
 }
-# Arguments that may be null, which means not given.
+# Arguments that may be null, which means: not given.
 NULLABLE = (
     "min_value", "max_value", "row_condition", "condition_parser", "escape", "type_list", "ties_okay", "or_equal",
     "column_index", "exact_match", "internal_weight_holdout", "tail_weight_holdout",

@@ -1,10 +1,12 @@
 """The expectations that a check may name, with their arguments: those of Great Expectations that run on PostgreSQL.
 
-A list, because great_expectations is too slow to import while Airflow parses the DAGs. A test compares it with the
-installed release and prints the difference.
+This is a list, because great_expectations is too slow to import while Airflow parses the DAGs. A test compares the list
+with the installed release and prints the difference.
 """
 
 from __future__ import annotations
+
+from penstock.declaration.columns import families_of
 
 # name: (arguments that must be given, arguments that may be given)
 EXPECTATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -199,7 +201,7 @@ EXPECTATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unexpected_rows_expectation": (("unexpected_rows_query",), ()),
 }
 
-# Known to Great Expectations, and not able to run on rows in PostgreSQL.
+# Expectations of Great Expectations that cannot run on rows in PostgreSQL.
 NOT_ON_POSTGRESQL: tuple[str, ...] = (
     "expect_column_values_to_be_dateutil_parseable",
     "expect_column_values_to_be_decreasing",
@@ -212,12 +214,13 @@ NOT_ON_POSTGRESQL: tuple[str, ...] = (
 COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
 
 # Families of types whose values PostgreSQL compares with each other.
-NUMBERS = ("smallint", "integer", "bigint", "real", "double", "numeric")
-TEXTS = ("text", "varchar", "char")
-MOMENTS = ("date", "timestamp", "timestamptz")
-_DISTINCT = (*NUMBERS, *TEXTS, *MOMENTS, "boolean", "bytea", "time", "uuid")
+NUMBERS = families_of("number")
+TEXTS = families_of("text")
+MOMENTS = families_of("moment")
+_DISTINCT = families_of("number", "text", "moment", "boolean", "bytes", "time", "uuid")
 _EQUAL = (*_DISTINCT, "jsonb")
-# The types of columns that an expectation can run on, where there are others: on those it crashes on PostgreSQL.
+# The types of columns that an expectation can run on; on columns of other types it crashes on PostgreSQL.
+# An expectation without a row here runs on every type.
 RUNS_ON: dict[str, tuple[str, ...]] = {
     name: families
     for families, names in {

@@ -1,4 +1,4 @@
-"""Declarations from files: all mistakes at once, each with file and line."""
+"""Reading declarations from files: all mistakes of a file at once, each with its line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from penstock.declaration.wording import clip
+from penstock.declaration.mistakes import clip
 from penstock.declaration.yaml_lines import Document, read_yaml
 from penstock.errors import DeclarationError
 
@@ -18,40 +18,41 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
-# More mistakes than this bury the first ones, which often cause the others.
-MOST_TOLD = 20
+# More mistakes would hide the first ones, which often cause the others.
+MAX_REPORTED = 20
 Found: TypeAlias = "tuple[Place, int, str]"
 
 
 def read_file(path: Path, model: type[M], *, named_as_file: bool = False) -> M:
-    """Read one file; a DeclarationError tells every mistake, one a line: file:line: where: what is wrong."""
+    """Read one file; a DeclarationError lists the mistakes, one a line: file:line: where: what is wrong; allowed: …"""
     document = _read_document(path)
     read, found = _validate(document, model)
     if named_as_file:
-        found += _other_name(document, path)
+        found += _check_name(document, path)
     if read is None or found:
-        lines = dict.fromkeys(_tell(path, *mistake) for mistake in sorted(found, key=lambda mistake: mistake[1]))
+        by_line = sorted(found, key=lambda mistake: mistake[1])
+        lines = dict.fromkeys(_format_mistake(path, *mistake) for mistake in by_line)
         raise DeclarationError("\n".join(_shorten(path, list(lines))))
     return read
 
 
 def _shorten(path: Path, lines: list[str]) -> list[str]:
-    more = len(lines) - MOST_TOLD
-    return [*lines[:MOST_TOLD], f"{path}: and {more} more mistakes"] if more > 0 else lines
+    more = len(lines) - MAX_REPORTED
+    return [*lines[:MAX_REPORTED], f"{path}: and {more} more mistakes"] if more > 0 else lines
 
 
 def list_files(folder: Path) -> list[Path]:
     """List the YAML files of a folder in the order of their names."""
     if not folder.is_dir():
         raise DeclarationError(
-            f"{folder}: no such folder; allowed: a folder of YAML files, one a pipeline",
+            f"{folder}: the folder does not exist; allowed: a folder with one YAML file a pipeline",
             next_step="set PENSTOCK_PIPELINES to the folder of the declarations.",
         )
     return [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
 
 
 def read_each_file(folder: Path, model: type[M]) -> dict[Path, M | DeclarationError]:
-    """Read every YAML file of a folder, in the order of their names; a broken one leaves the others be."""
+    """Read every YAML file of a folder, in the order of their names. A mistake affects its own file only."""
     files = list_files(folder)
     return {path: read_one_of(files, path, model) for path in files}
 
@@ -60,7 +61,7 @@ def read_one_of(files: list[Path], path: Path, model: type[M]) -> M | Declaratio
     """Read one file of a folder, as `read_each_file` does."""
     earlier = [other for other in files[: files.index(path)] if other.stem == path.stem]
     if earlier:
-        return DeclarationError(f"{path}:1: {path.stem} is declared in {earlier[0]} too; allowed: one file a pipeline")
+        return DeclarationError(f"{path}:1: {path.stem} is also declared in {earlier[0]}; allowed: one file a pipeline")
     try:
         return read_file(path, model, named_as_file=True)
     except DeclarationError as error:
@@ -79,40 +80,40 @@ def _read_document(path: Path) -> Document:
 
 
 def _validate(document: Document, model: type[M]) -> tuple[M | None, list[Found]]:
-    """Validate what was read; pydantic's own error is not chained, for it may quote secrets."""
+    """Validate a document. pydantic's own error is not chained, because it may quote secrets."""
     found = list(document.mistakes)
     if () in document.unread:
         return None, found
     try:
         return model.model_validate(document.data), found
     except ValidationError as error:
-        mistakes = [(_as_written(document, mistake["loc"]), mistake["msg"]) for mistake in error.errors()]
-    # What YAML itself could not read is told once.
+        mistakes = [(_name_column(document, mistake["loc"]), mistake["msg"]) for mistake in error.errors()]
+    # A mistake of the YAML itself is reported once.
     found += [(place, document.line(place), what) for place, what in mistakes if place not in document.unread]
     return None, found
 
 
-def _other_name(document: Document, path: Path) -> list[Found]:
+def _check_name(document: Document, path: Path) -> list[Found]:
     name = document.data.get("name") if isinstance(document.data, dict) else None
     if not isinstance(name, str) or name == path.stem:
         return []
     return [(("name",), document.line(("name",)), f"{clip(name)} is not the name of the file; allowed: {path.stem}")]
 
 
-def _as_written(document: Document, place: Place) -> Place:
-    """Columns are written by name and validated as a list: turn a column's number back into its name."""
+def _name_column(document: Document, place: Place) -> Place:
+    """Turn a column's number back into its name, because columns are written by name and validated as a list."""
     columns = document.data.get("columns") if isinstance(document.data, dict) else None
     if place[:1] == ("columns",) and len(place) > 1 and isinstance(columns, dict) and isinstance(place[1], int):
         return (place[0], list(columns)[place[1]], *place[2:])
     return place
 
 
-def tell_mistake(path: Path, place: Place, what: str) -> str:
-    """Tell one more mistake of a file that was read before, with the line of its place."""
-    return _tell(path, place, _read_document(path).line(place), what)
+def describe_mistake(path: Path, place: Place, what: str) -> str:
+    """Describe a mistake of a file that was read before, with the line of its place."""
+    return _format_mistake(path, place, _read_document(path).line(place), what)
 
 
-def _tell(path: Path, place: Place, line: int, what: str) -> str:
+def _format_mistake(path: Path, place: Place, line: int, what: str) -> str:
     where = "".join(
         f"[{step}]" if isinstance(step, int) else f".{step}" if re.fullmatch(r"[\w-]+", step) else f".{clip(step)}"
         for step in place

@@ -1,4 +1,4 @@
-"""The parts of a declaration: columns, the target, checks."""
+"""The parts of a declaration as models of pydantic: columns, the target, checks."""
 
 import re
 from difflib import get_close_matches
@@ -20,17 +20,17 @@ from pydantic import (
     model_validator,
 )
 
-from penstock.declaration import json_path
 from penstock.declaration.carried import CARRIED_NAMES
-from penstock.declaration.columns import ColumnType, parse_type
+from penstock.declaration.columns import ALLOWED_PATHS, MAX_STEPS, ColumnType, format_path, parse_path, parse_type
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
-from penstock.declaration.wording import clip, meant
+from penstock.declaration.mistakes import clip, suggest
 
-# Inputs stay out of pydantic's own messages: somebody may have written a password where a connection's id belongs.
+# pydantic's messages must not quote inputs: a person may write a password where the id of a connection belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
 OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "information_schema")
-# The context of the validation of a declaration that the ledger keeps: it was accepted by the rules of its time.
+# The validation context of a declaration that the ledger keeps. It was accepted by earlier rules, so later rules are
+# not applied to it.
 KEPT = object()
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -47,8 +47,8 @@ def _read_path(value: object) -> object:
     if isinstance(value, tuple):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"must be a JSON path, not {clip(value)}; allowed: {json_path.ALLOWED}")
-    return json_path.parse_path(value)
+        raise ValueError(f"must be a JSON path, not {clip(value)}; allowed: {ALLOWED_PATHS}")
+    return parse_path(value)
 
 
 TypeField = Annotated[
@@ -60,20 +60,20 @@ TypeField = Annotated[
 PathField = Annotated[
     tuple[StrictStr, ...],
     BeforeValidator(_read_path),
-    PlainSerializer(json_path.format_path, return_type=str),
+    PlainSerializer(format_path, return_type=str),
     WithJsonSchema({"type": "string"}),
 ]
 
 
 class Column(BaseModel):
-    """One column of the target, and where in the value it comes from."""
+    """One column of the target, and its place in the value."""
 
     model_config = STRICT
 
     name: StrictStr = Field(description="The column's name in the target.")
     type: TypeField = Field(description="Its PostgreSQL type.")
-    path: PathField = Field(description="Where in the value it is; $ and the column's own name if left out.")
-    required: StrictBool = Field(default=False, description="A record without it goes to the quarantine.")
+    path: PathField = Field(description="The place in the value; without it, $ and the column's own name.")
+    required: StrictBool = Field(default=False, description="Whether a record without it goes to the quarantine.")
     unit: Literal["s", "ms", "us"] | None = Field(
         default=None,
         description="For timestamps written as numbers: s, ms or us (seconds, milli- or microseconds since 1970).",
@@ -82,8 +82,8 @@ class Column(BaseModel):
     @field_validator("path")
     @classmethod
     def _check_path(cls, path: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if len(path) > json_path.MOST_STEPS and info.context is not KEPT:
-            raise ValueError(f"a path of {len(path)} steps; allowed: {json_path.MOST_STEPS} steps at most")
+        if len(path) > MAX_STEPS and info.context is not KEPT:
+            raise ValueError(f"a path of {len(path)} steps; allowed: at most {MAX_STEPS} steps")
         return path
 
     @field_validator("name")
@@ -91,16 +91,16 @@ class Column(BaseModel):
     def _check_name(cls, name: str) -> str:
         if name.startswith("_"):
             raise ValueError(
-                f"{clip(name)} begins with _, kept for {', '.join(CARRIED_NAMES)}; allowed: a letter first"
+                f"{clip(name)} begins with _, reserved for {', '.join(CARRIED_NAMES)}; allowed: a letter first"
             )
         if not _IDENTIFIER.fullmatch(name):
             raise ValueError(
-                f"{clip(name)} is no column name; allowed: a lower-case letter, "
-                "then lower-case letters, digits and _, 63 characters at most"
+                f"{clip(name)} is not a valid column name; allowed: a lower-case letter, "
+                "then lower-case letters, digits and _, at most 63 characters"
             )
         if name in _SYSTEM_COLUMNS:
             raise ValueError(
-                f"{clip(name)} is PostgreSQL's own column; allowed: any name but {', '.join(_SYSTEM_COLUMNS)}"
+                f"{clip(name)} is a system column of PostgreSQL; allowed: any name except {', '.join(_SYSTEM_COLUMNS)}"
             )
         return name
 
@@ -121,8 +121,8 @@ class Target(BaseModel):
     def _check_name(cls, name: str) -> str:
         if not _IDENTIFIER.fullmatch(name):
             raise ValueError(
-                f"{clip(name)} cannot name a target's schema or table; allowed: schema.table, both of "
-                "lower-case letters, digits and _, no digit first, 63 characters at most each"
+                f"{clip(name)} is not a valid name for a target's schema or table; allowed: schema.table, each of "
+                "lower-case letters, digits and _, no digit first, at most 63 characters"
             )
         return name
 
@@ -131,7 +131,7 @@ class Target(BaseModel):
     def _check_schema(cls, name: str) -> str:
         if name in OWN_SCHEMAS or name.startswith("pg_"):
             raise ValueError(
-                f"the schema {name} is not for targets; allowed: any but {', '.join(OWN_SCHEMAS)} "
+                f"the schema {name} cannot hold targets; allowed: any schema except {', '.join(OWN_SCHEMAS)} "
                 "and those that begin with pg_"
             )
         return name
@@ -145,7 +145,7 @@ def _read_target(value: object) -> object:
     if isinstance(value, Target):
         return value
     if not isinstance(value, str) or value.count(".") != 1:
-        raise ValueError(f"{clip(value)} is no table; allowed: schema.table such as analytics.orders")
+        raise ValueError(f"{clip(value)} is not a valid table; allowed: schema.table such as analytics.orders")
     schema_name, table_name = value.split(".")
     return {"schema_name": schema_name, "table_name": table_name}
 
@@ -154,7 +154,7 @@ TargetField = Annotated[Target, BeforeValidator(_read_target), WithJsonSchema({"
 
 
 class Check(BaseModel):
-    """One expectation on the staged rows; written flat, the arguments beside `expect` and `severity`."""
+    """One expectation on the staged rows. In YAML its arguments are written beside `expect` and `severity`."""
 
     model_config = STRICT
 
@@ -174,9 +174,11 @@ class Check(BaseModel):
     @classmethod
     def _check_expectation(cls, expect: str) -> str:
         if expect in NOT_ON_POSTGRESQL:
-            raise ValueError(f"{expect} cannot run on rows in PostgreSQL; allowed: {_near(expect)}")
+            raise ValueError(f"{expect} cannot run on rows in PostgreSQL; allowed: {_nearest(expect)}")
         if expect not in EXPECTATIONS:
-            raise ValueError(f"no expectation {clip(expect)}{meant(expect, EXPECTATIONS)}; allowed: {_near(expect)}")
+            raise ValueError(
+                f"unknown expectation {clip(expect)}{suggest(expect, EXPECTATIONS)}; allowed: {_nearest(expect)}"
+            )
         return expect
 
     @model_serializer
@@ -184,7 +186,7 @@ class Check(BaseModel):
         return {"expect": self.expect, "severity": self.severity, **self.arguments}
 
 
-def _near(expect: str) -> str:
-    """All of them would bury the message: name the nearest ones."""
+def _nearest(expect: str) -> str:
+    """Name the nearest expectations only, because a list of all would hide the message."""
     near = get_close_matches(expect[:80], EXPECTATIONS, n=3, cutoff=0.3)
     return f"{', '.join(near) or 'expect_column_values_to_not_be_null'}, and the others of Great Expectations"

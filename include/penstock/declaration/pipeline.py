@@ -1,7 +1,7 @@
 """The declaration of a pipeline: one YAML file, one topic, one target."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -20,15 +20,15 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from penstock.declaration.columns import ColumnType
-from penstock.declaration.files import list_files, read_each_file, read_file, read_one_of, tell_mistake
+from penstock.declaration.consistency import column_names, expand, find_mistakes
+from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
 from penstock.declaration.formats import KeyFormat, ValueFormat
-from penstock.declaration.mistakes import Mistake, Place, to_validation_error, word_errors
+from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Target, TargetField
-from penstock.declaration.relations import column_names, find_mistakes, unfold
 from penstock.declaration.schedules import check_schedule
-from penstock.declaration.wording import clip
 from penstock.errors import DeclarationError, WrongUseError
 
 __all__ = [
@@ -51,33 +51,35 @@ _START = "earliest, latest, or an ISO time with a zone such as 2026-01-31T00:00:
 def _check_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,49}", name):
         raise ValueError(
-            f"{clip(name)} is no pipeline's name; allowed: a lower-case letter, "
-            "then lower-case letters, digits and _, 50 characters at most"
+            f"{clip(name)} is not a valid pipeline name; allowed: a lower-case letter, "
+            "then lower-case letters, digits and _, at most 50 characters"
         )
     if name.startswith("penstock_"):
-        raise ValueError(f"{clip(name)} begins with penstock_, kept for Penstock's own DAGs; allowed: any other name")
+        raise ValueError(
+            f"{clip(name)} begins with penstock_, reserved for Penstock's own DAGs; allowed: any other name"
+        )
     return name
 
 
 def _check_topic(topic: str) -> str:
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
-        raise ValueError(f"{clip(topic)} is no topic's name; allowed: letters, digits, '.', '_' and '-', 249 at most")
+        raise ValueError(f"{clip(topic)} is not a topic name; allowed: letters, digits, '.', '_' and '-', at most 249")
     return topic
 
 
 def _check_connection(connection: str) -> str:
-    # Never quoted back: a URL with a password may stand here by mistake.
+    # The message does not quote the value, because it may be a URL with a password.
     if not re.fullmatch(r"[A-Za-z0-9_.\-]{1,200}", connection):
         raise ValueError(
-            "what is written here is no id of an Airflow connection; allowed: letters, digits, '.', '_' and '-'; "
-            "addresses and passwords belong into the connection"
+            "not a valid id of an Airflow connection; allowed: letters, digits, '.', '_' and '-'; "
+            "addresses and passwords belong in the connection"
         )
     return connection
 
 
 def _check_words(text: str) -> str:
     if not text.strip() or len(text) > 100:
-        raise ValueError(f"{clip(text)} is no name; allowed: 1 to 100 characters")
+        raise ValueError(f"{clip(text)} is not a valid name; allowed: 1 to 100 characters")
     return text
 
 
@@ -97,10 +99,10 @@ def _read_start(value: object) -> Start:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError as error:
-        raise ValueError(f"{clip(value)} is no start; allowed: {_START}") from error
+        raise ValueError(f"{clip(value)} is not a valid start; allowed: {_START}") from error
     if moment.tzinfo is None:
         raise ValueError(f"{clip(value)} has no time zone; allowed: {_START}")
-    # Before 1970 the milliseconds are negative, and to Kafka -1 means latest.
+    # Before 1970 the milliseconds are negative, and Kafka reads -1 as latest.
     if moment < _EPOCH:
         raise ValueError(f"{clip(value)} is before 1970; allowed: {_START}")
     return moment
@@ -126,7 +128,7 @@ Index = Annotated[tuple[StrictStr, ...], Field(min_length=1, max_length=32)]
 
 
 class Pipeline(BaseModel):
-    """What to load, from where, into what, and what to make sure of."""
+    """One pipeline: what to load, from where, into which table, and what to check."""
 
     model_config = STRICT
 
@@ -134,32 +136,34 @@ class Pipeline(BaseModel):
     topic: Topic = Field(description="the Kafka topic to load")
     kafka: Connection = Field(default="kafka_default", description="the id of the Airflow connection to Kafka")
     schedule: Schedule | None = Field(
-        default="@hourly", description="when to load: five cron fields, a preset such as @hourly, or null for by hand"
+        default="@hourly",
+        description="when to load: five cron fields, a preset such as @hourly, or null for by hand only",
     )
     start: StartField = Field(
         default="earliest", description="where the first load starts: earliest, latest, or an ISO time with a zone"
     )
     max_records_per_partition: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)] = Field(
-        default=5_000_000, description="a load's cap on each partition; what is left waits for the next load"
+        default=5_000_000,
+        description="the most records that a load reads from a partition; the next load reads on",
     )
     value: ValueFormat = Field(description=f"the format of the records' values: {', '.join(get_args(ValueFormat))}")
     key: KeyFormat | None = Field(
-        default=None, description="keep the records' keys in a column _key: as text or as bytes"
+        default=None, description="keep the record's key in the column _key, as text or as bytes"
     )
     reader: Literal["native", "spark"] = Field(
-        default="native", description="who reads the log: native (librdkafka) or spark (Spark's own Kafka source)"
+        default="native", description="the reader of the log: native (librdkafka) or spark (Spark's own Kafka source)"
     )
     isolation: Literal["read_committed", "read_uncommitted"] = Field(
-        default="read_committed", description="whether records of open and aborted transactions are left out"
+        default="read_committed", description="read_committed leaves out the records of open and aborted transactions"
     )
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=1500)] = Field(
         description="a mapping of column names to {type, path, required, unit}, in the order of the table"
     )
     target: TargetField = Field(description="the table to load, by this pipeline alone: schema.table")
-    mode: Literal["append"] = Field(default="append", description="how rows come in: append")
+    mode: Literal["append"] = Field(default="append", description="how rows are added to the table: append")
     indexes: tuple[Index, ...] = Field(
         default=(),
-        description="a list of indexes, each a list of column names; texts of over 2,600 bytes fit into none",
+        description="a list of indexes, each a list of column names; an index cannot hold texts of over 2,600 bytes",
     )
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
@@ -168,69 +172,80 @@ class Pipeline(BaseModel):
         default=(), description="a list of tables, schema.table, that the checks may read besides the load's rows"
     )
     poison: Literal["quarantine", "stop"] = Field(
-        default="quarantine", description="what to do with records that cannot become rows: quarantine or stop"
+        default="quarantine",
+        description="the treatment of a record that cannot become a row: quarantine it, or stop the load",
     )
     max_quarantined: Count | None = Field(
         default=None, description="a load that would quarantine more records than this fails; null for no limit"
     )
     keep_rolled_back_days: Annotated[StrictInt, Field(ge=1, le=36_500)] = Field(
-        default=30, description="how many days the rows of a load that was rolled back are kept for an undo"
+        default=30, description="how many days the rows of a rolled back load are kept for an undo"
     )
     keep_quarantine_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
         default=None,
-        description="how many days after a load was published its quarantined records are kept whole, their places and "
-        "reasons longer; null for ever",
+        description="how many days the quarantined records of a published load are kept whole; their offsets and "
+        "reasons are kept longer; null for ever",
     )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
-        description="what to do when the log start has passed the position: stop until a person decides, or record "
-        "the loss, alert, and go on",
+        description="the reaction if the log has lost offsets after the position: stop until a person decides, or "
+        "record the loss, alert and continue",
     )
-    owner: Words = Field(default="penstock", description="who looks after the pipeline")
+    owner: Words = Field(default="penstock", description="the owner of the pipeline")
     tags: tuple[Words, ...] = Field(default=(), description="a list of tags for Airflow's pages")
-    description: StrictStr | None = Field(default=None, description="what the pipeline is for, in a few words")
+    description: StrictStr | None = Field(default=None, description="the purpose of the pipeline, in a few words")
     alerts: Connection | None = Field(
-        default=None, description="the id of the Airflow connection that says whom to alert, and how"
+        default=None, description="the id of the Airflow connection to which alerts are sent"
     )
     retries: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
-        default=3, description="how often Airflow tries a failed task again"
+        default=3, description="how many times Airflow retries a failed task"
     )
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
-        default=120, description="how long a task may take, in minutes"
+        default=120, description="the timeout of a task in minutes"
     )
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:
-        """Read a declaration that the ledger keeps, JSON or its value: what was accepted once is not refused later."""
+        """Read a declaration that the ledger keeps, as JSON or as its value. Newer rules are not applied."""
         if isinstance(given, str):
             return cls.model_validate_json(given, context=KEPT)
         return cls.model_validate(given, context=KEPT)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _tell_all(cls, given: object, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Tell the mistakes inside the parts and those between them together."""
+    def _report_mistakes(cls, given: object, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Report the mistakes inside the parts and the mistakes between the parts together."""
         if isinstance(given, cls):
             return handler(given)
         if not isinstance(given, Mapping):
             what = f"must be a mapping, not {clip(given)}; allowed: {', '.join(cls.model_fields)}"
-            raise to_validation_error(cls.__name__, [Mistake((), what)])
+            raise _to_validation_error([Mistake((), what)])
         plain = _dump_parts(given)
-        written, mistakes = unfold(plain)
+        written, mistakes = expand(plain)
         if not _is_kept(info):
             mistakes += find_mistakes(written, column_names(plain))
         try:
             read = handler(written)
         except ValidationError as error:
-            mistakes = [*word_errors(error, allowed_names), *mistakes]
+            mistakes = [*describe_errors(error, allowed_names), *mistakes]
         else:
             if not mistakes:
                 return read
-        raise to_validation_error(cls.__name__, mistakes)
+        raise _to_validation_error(mistakes)
+
+
+def _to_validation_error(mistakes: Iterable[Mistake]) -> ValidationError:
+    """Make pydantic's error of mistakes, so that a declaration in Python fails with the messages of one in YAML."""
+    details = [
+        # pydantic reads curly brackets as placeholders, but replaces them only by a context, and there is none.
+        InitErrorDetails(type=PydanticCustomError("declaration", what), loc=place, input=None)
+        for place, what in mistakes
+    ]
+    return ValidationError.from_exception_data(Pipeline.__name__, details, hide_input=True)
 
 
 def allowed_names(place: Place) -> dict[str, str]:
-    """Tell the names that may stand at a place of a declaration, each with what it means."""
+    """List the names that are allowed at a place of a declaration, each with its meaning."""
     if place[:1] == ("columns",) and len(place) == 2:
         return {name: field.description or "" for name, field in Column.model_fields.items() if name != "name"}
     if place[:1] == ("checks",) and len(place) == 2:
@@ -239,7 +254,7 @@ def allowed_names(place: Place) -> dict[str, str]:
 
 
 def _dump_parts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns and checks may come as models, from Python; written out they are compared like those from YAML."""
+    """Turn columns and checks that are models (from Python) into mappings, as YAML gives them."""
     return {
         name: [_dump(part) for part in value] if isinstance(value, list | tuple) else value
         for name, value in given.items()
@@ -251,24 +266,24 @@ def _dump(part: object) -> object:
 
 
 def read_pipeline(path: Path) -> Pipeline:
-    """Read one declaration; a DeclarationError tells every mistake, with file and line."""
+    """Read one declaration; a DeclarationError lists the mistakes, with file and line."""
     return read_file(path, Pipeline)
 
 
 def read_each(folder: Path) -> dict[Path, Pipeline | DeclarationError]:
-    """Read every declaration of a folder; a broken one comes as its error and leaves the others be."""
+    """Read every declaration of a folder. A file with mistakes gives its error and does not affect the others."""
     read = read_each_file(folder, Pipeline)
     loaded_by: dict[str, Path] = {}
     for path, each in read.items():
         if isinstance(each, Pipeline):
             first = loaded_by.setdefault(str(each.target), path)
             if first != path:
-                read[path] = _refuse_target(path, each, first)
+                read[path] = _report_shared_target(path, each, first)
     return read
 
 
 def read_named(folder: Path, name: str) -> Pipeline:
-    """Read the declaration of one pipeline as `read_each` does. A mistake in the file of another one is not its own."""
+    """Read the declaration of one pipeline as `read_each` does. Mistakes in other files are ignored."""
     files = list_files(folder)
     path = next((path for path in files if path.stem == name), None)
     if path is None:
@@ -283,25 +298,25 @@ def read_named(folder: Path, name: str) -> Pipeline:
         if _may_load(other, read.target):
             clash = read_one_of(files, other, Pipeline)
             if isinstance(clash, Pipeline) and clash.target == read.target:
-                raise _refuse_target(path, read, other)
+                raise _report_shared_target(path, read, other)
     return read
 
 
 def _may_load(path: Path, target: Target) -> bool:
-    """Look for the target in the text first: a thousand files are not parsed for the sake of one."""
+    """Search the text of a file for the target, so that a thousand files are not parsed to read one pipeline."""
     try:
         return str(target).encode() in path.read_bytes()
     except OSError:
         return False
 
 
-def _refuse_target(path: Path, pipeline: Pipeline, first: Path) -> DeclarationError:
-    what = f"{pipeline.target} is the target of {first} too; allowed: one pipeline a target"
-    return DeclarationError(tell_mistake(path, ("target",), what))
+def _report_shared_target(path: Path, pipeline: Pipeline, first: Path) -> DeclarationError:
+    what = f"{pipeline.target} is also the target of {first}; allowed: one pipeline a target"
+    return DeclarationError(describe_mistake(path, ("target",), what))
 
 
 def read_pipelines(folder: Path) -> dict[str, Pipeline]:
-    """Read every declaration of a folder by name; a DeclarationError tells the mistakes of all files at once."""
+    """Read every declaration of a folder by name; a DeclarationError lists the mistakes of all files."""
     read = read_each(folder)
     errors = [error.what for error in read.values() if isinstance(error, DeclarationError)]
     if errors:

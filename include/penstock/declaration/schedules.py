@@ -1,13 +1,13 @@
-"""Schedules: five fields of cron as croniter reads them, by which Airflow runs them, or one of Airflow's presets."""
+"""Schedules: five cron fields as croniter reads them (Airflow runs schedules by croniter), or a preset of Airflow."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime
 
-from penstock.declaration.wording import clip
+from penstock.declaration.mistakes import clip
 
-# Airflow's presets as cron fields. The two others have no times of their own.
+# Airflow's presets as cron fields. The presets @once and @continuous have no times.
 _CRON = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -25,31 +25,31 @@ _FIELDS = {
     "month": "1 to 12 or jan to dec",
     "day of the week": "0 to 7 or sun to sat",
 }
-# Airflow keeps a schedule in words, in 1,000 characters, and drops every DAG of the file if they do not suffice.
-LONGEST = 200
-# croniter takes r for a random number: another one at each parse.
+# Airflow stores a description of the schedule in 1,000 characters. If it is longer, it drops every DAG of the file.
+MAX_LENGTH = 200
+# croniter replaces r by a random number, which differs at each parse.
 _RANDOM = re.compile(r"(?:^|,)r(?![a-z])", re.IGNORECASE)
-_ANY_START = datetime(2024, 1, 1)  # noqa: DTZ001 - schedules know no zone
+_ANY_START = datetime(2024, 1, 1)  # noqa: DTZ001 - schedules have no zone
 
 
 def check_schedule(text: str) -> str:
-    """Give the schedule back if it can be one; a ValueError says what is allowed."""
+    """Return a valid schedule; a ValueError describes the mistake and the allowed schedules."""
     if text.startswith("@"):
         if text not in PRESETS:
-            raise ValueError(f"no preset {clip(text)}; allowed: {ALLOWED}")
+            raise ValueError(f"unknown preset {clip(text)}; allowed: {ALLOWED}")
         return text
-    if len(text) > LONGEST:
-        raise ValueError(f"{clip(text)} is no schedule; allowed: {LONGEST} characters at most")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"{clip(text)} is not a valid schedule; allowed: at most {MAX_LENGTH} characters")
     fields = text.split()
     if len(fields) != len(_FIELDS):
-        raise ValueError(f"{clip(text)} is no schedule; allowed: {ALLOWED}")
+        raise ValueError(f"{clip(text)} is not a valid schedule; allowed: {ALLOWED}")
     for place, (field, (name, numbers)) in enumerate(zip(fields, _FIELDS.items(), strict=True)):
         if _RANDOM.search(field) or not _is_cron(" ".join(field if at == place else "*" for at in range(len(_FIELDS)))):
-            raise ValueError(f"{clip(field)} is no {name}; allowed: {numbers}, *, */n, a-b and lists of them")
+            raise ValueError(f"{clip(field)} is not a valid {name}; allowed: {numbers}, *, */n, a-b and lists of these")
     if not _is_cron(text):
-        raise ValueError(f"{clip(text)} is no schedule; allowed: {ALLOWED}")
-    if not _comes(text):
-        raise ValueError(f"{clip(text)} never comes; allowed: a schedule with a day that the calendar has")
+        raise ValueError(f"{clip(text)} is not a valid schedule; allowed: {ALLOWED}")
+    if not _ever_runs(text):
+        raise ValueError(f"{clip(text)} never runs: the calendar has no such day; allowed: a day of the calendar")
     return text
 
 
@@ -63,7 +63,7 @@ def _is_cron(text: str) -> bool:
     return True
 
 
-def _comes(cron: str) -> bool:
+def _ever_runs(cron: str) -> bool:
     from croniter import CroniterBadDateError, croniter
 
     try:
@@ -74,5 +74,5 @@ def _comes(cron: str) -> bool:
 
 
 def as_cron(schedule: str) -> str | None:
-    """Give the five fields of a schedule; None for @once and @continuous, which have none."""
+    """Return the five cron fields of a schedule; None for @once and @continuous, which have none."""
     return _CRON.get(schedule, None if schedule.startswith("@") else schedule)

@@ -1,6 +1,6 @@
-"""The JSON Schema of a declaration as it is written in YAML, for editors: completion, and most mistakes while typing.
+"""The JSON Schema of a declaration in YAML. Editors complete names by it and mark most mistakes while typing.
 
-`python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` writes it anew.
+`python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` writes it again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from penstock.declaration.columns import FAMILIES
+from penstock.declaration.columns import FAMILIES, TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.parts import OWN_SCHEMAS, Column
 from penstock.declaration.pipeline import Pipeline
@@ -27,7 +27,7 @@ _PATTERNS = {
 
 
 def json_schema() -> Schema:
-    """Make the schema: the model's own, with the parts that YAML writes in another way put in."""
+    """Make the schema: that of the model, except for the parts that YAML writes in another form."""
     model = Pipeline.model_json_schema()
     properties: dict[str, Schema] = model["properties"]
     for name, pattern in _PATTERNS.items():
@@ -61,8 +61,7 @@ def _column() -> Schema:
     del properties["name"]
     for schema in properties.values():
         schema.pop("title", None)
-    sized = ("numeric", "decimal", "varchar", "character varying", "char", "character")
-    plain = [name for name in FAMILIES if name not in sized]
+    plain = [name for name, family in FAMILIES.items() if not TYPES[family].arguments]
     examples = [*plain, "numeric(12,2)", "varchar(20)", "char(2)"]
     arguments = r"(numeric|decimal) ?\([0-9]+, ?[0-9]+\)|(varchar|character varying|char|character) ?\([0-9]+\)"
     properties["type"] |= {
@@ -74,7 +73,7 @@ def _column() -> Schema:
 
 
 def _check() -> Schema:
-    """Each expectation with its own arguments: editors offer those of the one that is written."""
+    """Describe each expectation with its own arguments, so that editors offer the arguments of that expectation."""
     return {
         "type": "object",
         "properties": {
@@ -117,7 +116,7 @@ def _argument(name: str) -> Schema | bool:
 
 
 def write_schema() -> str:
-    """Write the schema as the committed file holds it."""
+    """Write the schema as in the committed file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

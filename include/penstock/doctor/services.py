@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.declaration.wording import clip
+from penstock.declaration.mistakes import clip
 from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
 from penstock.kafka.admin import read_log
 from penstock.ledger.connection import connect

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.errors import FencedError, LogLostError, PenstockError, PoisonError, StageError
+from penstock.errors import FencedError, LogLostError, PenstockError, RejectedRecordError, StageError
 from penstock.kafka.readers.registry import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
@@ -79,7 +79,7 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
     try:
         run_tasks(spark, load, assignment, chunks)
         _finish(settings.db, load, attempt, chunks)
-    except (PoisonError, LogLostError) as error:  # a retry would find the same record and the same log
+    except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
         with keeping(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
         raise
@@ -184,7 +184,7 @@ def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: 
 def _check_limit(load: Load, quarantined: int) -> None:
     limit = load.declaration.max_quarantined
     if limit is not None and quarantined > limit:
-        raise PoisonError(
+        raise RejectedRecordError(
             f"{quarantined} records cannot become rows, and `max_quarantined` is {limit}.",
             pipeline=load.pipeline,
             load=load.load_id,

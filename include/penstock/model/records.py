@@ -22,7 +22,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one partition, column by column; headers, which only poison needs, are asked for by index."""
+    """Records of one partition, column by column. Headers are read by index: only rejected records need them."""
 
     partition: int
     offsets: Numbers

@@ -26,7 +26,7 @@ class Assignment:
     attempt: int
     table: str
     layout: Layout
-    stop_at_poison: bool
+    stop_at_rejection: bool
     max_quarantined: int | None
     timeout_seconds: int
 
@@ -42,7 +42,7 @@ def make_assignment(settings: Settings, load: Load, attempt: int) -> Assignment:
         attempt=attempt,
         table=attempt_table_name(load.load_id, attempt),
         layout=layout_of(declared),
-        stop_at_poison=declared.poison == "stop",
+        stop_at_rejection=declared.poison == "stop",
         max_quarantined=declared.max_quarantined,
         timeout_seconds=declared.timeout_minutes * 60,
     )

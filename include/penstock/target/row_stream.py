@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock import advice
-from penstock.errors import PoisonError, StageError
+from penstock.errors import RejectedRecordError, StageError
 from penstock.model.ranges import Range
 from penstock.records.quarantine import estimate_bytes
 from penstock.records.rejection import Rejection, reject_record
@@ -106,7 +106,7 @@ class RowStream:
     def _keep(self, task: int, rejected: list[RejectedRecord]) -> None:
         if not rejected:
             return
-        if self.assignment.stop_at_poison:
+        if self.assignment.stop_at_rejection:
             raise self._make_rejection_error(rejected[0], "the pipeline says `poison: stop`")
         self.quarantined[task] += len(rejected)
         limit = self.assignment.max_quarantined
@@ -115,8 +115,8 @@ class RowStream:
         self._waiting += rejected
         self._waiting_bytes += sum(map(estimate_bytes, rejected))
 
-    def _make_rejection_error(self, record: RejectedRecord, why: str) -> PoisonError:
-        return PoisonError(
+    def _make_rejection_error(self, record: RejectedRecord, why: str) -> RejectedRecordError:
+        return RejectedRecordError(
             f"{why}, and the record at offset {record.offset} cannot become a row: {record.reason}: {record.detail}.",
             pipeline=self.assignment.pipeline,
             load=self.assignment.load_id,

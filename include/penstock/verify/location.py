@@ -65,8 +65,8 @@ def _compare(db: str, load: Load, again: Again, chunk: Chunk, *, compacted: bool
     return found + quarantine, (differing[0][2] if differing else 0) + len(quarantine)
 
 
-def _compare_quarantine(held: set[int], poison: set[int], *, compacted: bool) -> list[Difference]:
+def _compare_quarantine(held: set[int], rejected: set[int], *, compacted: bool) -> list[Difference]:
     return [
-        *(Difference(offset, "missing", quarantined=True) for offset in poison - held),
-        *(Difference(offset, "too many", quarantined=True) for offset in held - poison if not compacted),
+        *(Difference(offset, "missing", quarantined=True) for offset in rejected - held),
+        *(Difference(offset, "too many", quarantined=True) for offset in held - rejected if not compacted),
     ]

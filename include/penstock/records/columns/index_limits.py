@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.declaration.columns import families_of
 from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ ENTRY = 2_680
 # The most bytes of a column without its text or bytes, alignment included. The widest is a numeric of 76 digits.
 OVERHEAD = {"numeric": 56}
 USUAL_OVERHEAD = 24
-WITHOUT_FIXED_WIDTH = ("text", "varchar", "char", "bytea")
+WITHOUT_FIXED_WIDTH = families_of("text", "bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # 4714-11-24 BC is PostgreSQL's first day; Arrow's microseconds end before PostgreSQL's do.
 FIRST, LAST = -210_866_803_200_000_000, 9_223_372_036_854_775_807
-EARLIEST_YEAR = date(1, 1, 1)
 DAY = 86_400_000_000
 PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CLOCK = r"(?P<hour>[01]\d|2[0-3])(?::(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.(?P<fraction>\d+))?)?)?"

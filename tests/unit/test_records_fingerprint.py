@@ -1,4 +1,4 @@
-"""The fingerprint of records: the same however they come, and another as soon as one of them is another."""
+"""The fingerprint of records: independent of their order, different if any record differs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def fingerprint(chunk: list[Record]) -> int:
 
 
 @given(records, st.integers(0, 20), st.randoms(use_true_random=False))
-def test_pieces_in_any_order_add_up_to_the_whole(chunk: list[Record], cut: int, order: random.Random) -> None:
+def test_the_sum_does_not_depend_on_order_and_split(chunk: list[Record], middle: int, order: random.Random) -> None:
     shuffled = order.sample(chunk, len(chunk))
-    assert add_hashes(fingerprint(shuffled[:cut]), fingerprint(shuffled[cut:])) == fingerprint(chunk)
+    assert add_hashes(fingerprint(shuffled[:middle]), fingerprint(shuffled[middle:])) == fingerprint(chunk)
     assert -(2**63) <= fingerprint(chunk) < 2**63
 
 
 @given(records, st.data())
-def test_one_record_changed_gone_or_added_changes_it(chunk: list[Record], data: st.DataObject) -> None:
+def test_a_changed_or_missing_record_changes_the_fingerprint(chunk: list[Record], data: st.DataObject) -> None:
     assume(chunk)
     place = data.draw(st.integers(0, len(chunk) - 1))
     offset, key, value = chunk[place]
@@ -44,7 +44,7 @@ def test_one_record_changed_gone_or_added_changes_it(chunk: list[Record], data: 
 
 
 @given(records, st.data())
-def test_two_values_that_change_places_change_it(chunk: list[Record], data: st.DataObject) -> None:
+def test_two_swapped_values_change_the_fingerprint(chunk: list[Record], data: st.DataObject) -> None:
     assume(len(chunk) > 1)
     one, other = data.draw(st.permutations(range(len(chunk))))[:2]
     swapped = list(chunk)
@@ -53,6 +53,6 @@ def test_two_values_that_change_places_change_it(chunk: list[Record], data: st.D
     assert (fingerprint(swapped) == fingerprint(chunk)) == (chunk[one][2] == chunk[other][2])
 
 
-def test_a_key_is_no_value_and_null_is_not_empty() -> None:
-    told = {fingerprint([(7, key, value)]) for key in (None, b"", b"a") for value in (None, b"", b"a")}
-    assert len(told) == 9
+def test_keys_values_nulls_and_empty_texts_are_hashed_differently() -> None:
+    found = {fingerprint([(7, key, value)]) for key in (None, b"", b"a") for value in (None, b"", b"a")}
+    assert len(found) == 9

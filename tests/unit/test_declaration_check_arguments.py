@@ -1,4 +1,4 @@
-"""Arguments of checks: what is refused in the declaration, and that Great Expectations takes whatever is accepted."""
+"""Arguments of checks: the declaration refuses invalid ones, and Great Expectations accepts all others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from check_examples import NOT_RUN, ONE_COLUMN, PAIRS, SEVERAL, VALUES, WHOLE_TABLE, list_checks, list_checks_of_tables
 from penstock.declaration.argument_kinds import KINDS, NULLABLE, OWN_KINDS, OWN_NULLABLE
+from penstock.declaration.check_arguments import find_regex_mistake
 from penstock.declaration.expectations import EXPECTATIONS, RUNS_ON
 from penstock.declaration.pipeline import Pipeline, read_pipeline
-from penstock.declaration.regexes import find_regex_mistake
 from penstock.errors import DeclarationError
 
 COLUMNS = {
@@ -37,14 +37,14 @@ def declare(check: dict[str, Any], columns: dict[str, Any] | None = None) -> Pip
 
 
 def mistakes(check: dict[str, Any]) -> dict[str, str]:
-    """The mistakes of a check, by argument."""
+    """List the mistakes of a check, by argument."""
     with pytest.raises(ValidationError) as refused:
         declare(check)
     return {".".join(map(str, error["loc"][2:])): error["msg"] for error in refused.value.errors()}
 
 
 def construct(expect: str, arguments: dict[str, Any]) -> None:
-    """Give the arguments to Great Expectations, which warns of row conditions that are texts."""
+    """Construct the expectation without the warnings of Great Expectations about row conditions that are texts."""
     from penstock.quality.gx import get_expectation_impl
 
     with warnings.catch_warnings(action="ignore"):
@@ -52,16 +52,16 @@ def construct(expect: str, arguments: dict[str, Any]) -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
-    (BETWEEN, {"column": "id", "min_value": "abc"}, "min_value", "'abc' cannot be min_value; allowed: a number"),
-    (BETWEEN, {"column": "id"}, "min_value", "one of them at least"),
-    (BETWEEN, {"column": "id", "min_value": None, "max_value": None}, "min_value", "one of them at least"),
-    (BETWEEN, {"column": "id", "min_value": 5, "max_value": 1}, "min_value", "5 is more than max_value"),
-    (BETWEEN, {"column": "id", "min_value": 10**400}, "min_value", "a huge number cannot be min_value"),
-    (BETWEEN, {"column": "id", "min_value": {"$PARAMETER": "x"}}, "min_value", "a mapping cannot be min_value"),
+    (BETWEEN, {"column": "id", "min_value": "abc"}, "min_value", "'abc' is not a valid min_value; allowed: a number"),
+    (BETWEEN, {"column": "id"}, "min_value", "at least one of them"),
+    (BETWEEN, {"column": "id", "min_value": None, "max_value": None}, "min_value", "at least one of them"),
+    (BETWEEN, {"column": "id", "min_value": 5, "max_value": 1}, "min_value", "5 is greater than max_value"),
+    (BETWEEN, {"column": "id", "min_value": 10**400}, "min_value", "a huge number is not a valid min_value"),
+    (BETWEEN, {"column": "id", "min_value": {"$PARAMETER": "x"}}, "min_value", "a mapping is not a valid min_value"),
     (BETWEEN, {"column": "id", "min_value": "2026-01-31"}, "min_value", "cannot be compared with bigint"),
     (BETWEEN, {"column": "born", "min_value": 5}, "min_value", "5 cannot be compared with date"),
-    (BETWEEN, {"column": "born", "min_value": "2026-02-31"}, "min_value", "cannot be min_value"),
-    (BETWEEN, {"column": "seen", "min_value": "2026-02-01", "max_value": "2026-01-01"}, "min_value", "is more than"),
+    (BETWEEN, {"column": "born", "min_value": "2026-02-31"}, "min_value", "not a valid min_value"),
+    (BETWEEN, {"column": "seen", "min_value": "2026-02-01", "max_value": "2026-01-01"}, "min_value", "is greater than"),
     (BETWEEN, {"column": "seen", "min_value": "2026-02-01", "max_value": "2026-02-02T00:00Z"}, "min_value", "one form"),
     (BETWEEN, {"column": "note", "min_value": 5}, "column", "cannot run on text; allowed: columns of smallint"),
     (BETWEEN, {"column": "id", "min_value": 1, "strict_min": "nope"}, "strict_min", "allowed: true, false"),
@@ -73,7 +73,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("expect_column_values_to_match_regex", {"column": "note", "regex": 5}, "regex", "allowed: text"),
     ("expect_column_values_to_match_regex", {"column": "id", "regex": "a"}, "column", "cannot run on bigint"),
     ("expect_column_values_to_match_regex_list", {"column": "note", "regex_list": ["a", "["]}, "regex_list.1", "set"),
-    ("expect_column_values_to_match_regex_list", {"column": "note", "regex_list": []}, "regex_list", "one text at"),
+    ("expect_column_values_to_match_regex_list", {"column": "note", "regex_list": []}, "regex_list", "one text"),
     ("expect_column_values_to_match_like_pattern", {"column": "note", "like_pattern": "a\\"}, "like_pattern", "ends"),
     ("expect_column_values_to_match_like_pattern", {"column": "note", "like_pattern": "a", "escape": ""}, "escape",
      "one character"),
@@ -88,39 +88,39 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
      "value_set.0", "with date"),
     ("expect_column_distinct_values_to_be_in_set", {"column": "data", "value_set": ["a"]}, "column", "run on jsonb"),
     ("expect_column_value_lengths_to_equal", {"column": "note", "value": 1.5}, "value", "a whole number"),
-    ("expect_table_row_count_to_be_between", {"min_value": 5, "max_value": 1}, "min_value", "is more than"),
+    ("expect_table_row_count_to_be_between", {"min_value": 5, "max_value": 1}, "min_value", "is greater than"),
     ("expect_column_pair_values_to_be_equal", {"column_A": "id", "column_B": "note"}, "column_B", "bigint and text"),
     ("expect_column_pair_values_to_be_in_set", {"column_A": "id", "column_B": "id", "value_pairs_set": [[1]]},
      "value_pairs_set", "pair"),
-    ("expect_compound_columns_to_be_unique", {"column_list": ["id", "id"]}, "column_list", "two columns at least"),
-    ("expect_compound_columns_to_be_unique", {"column_list": ["id"]}, "column_list", "two columns at least"),
+    ("expect_compound_columns_to_be_unique", {"column_list": ["id", "id"]}, "column_list", "at least two columns"),
+    ("expect_compound_columns_to_be_unique", {"column_list": ["id"]}, "column_list", "at least two columns"),
     ("expect_column_values_to_not_be_null", {"column": "id", "row_condition": 'col("id") > 0'}, "condition_parser",
      "allowed: great_expectations"),
     ("expect_column_values_to_not_be_null",
      {"column": "id", "row_condition": "id > 0", "condition_parser": "great_expectations"}, "row_condition",
-     "no condition"),
+     "not a valid condition"),
     ("expect_column_values_to_not_be_null",
      {"column": "id", "row_condition": 'col("x") > 0', "condition_parser": "great_expectations"}, "row_condition",
-     "no column 'x'"),
+     "unknown column 'x'"),
     ("expect_column_kl_divergence_to_be_less_than", {"column": "id"}, "partition_object", "is missing"),
     ("expect_table_columns_to_match_set", {}, "column_set", "is missing"),
     ("unexpected_rows_expectation", {"unexpected_rows_query": "select '{' from {batch}"}, "unexpected_rows_query",
-     "{{ for a bracket"),
+     "{{ is a curly bracket"),
     ("expect_column_values_to_not_be_outliers", {"column": "id", "method": "guess"}, "method", "allowed: iqr, std"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expect", "arguments", "place", "told"), REFUSED, ids=lambda value: str(value)[:50])
-def test_an_argument_that_cannot_be_is_refused_at_its_place(
-    expect: str, arguments: dict[str, Any], place: str, told: str
+@pytest.mark.parametrize(("expect", "arguments", "place", "message"), REFUSED, ids=lambda value: str(value)[:50])
+def test_an_invalid_argument_is_reported_at_its_place(
+    expect: str, arguments: dict[str, Any], place: str, message: str
 ) -> None:
     found = mistakes({"expect": expect, **arguments})
     assert list(found) == [place]
-    assert told in found[place]
+    assert message in found[place]
     assert "allowed: " in found[place]
 
 
-def test_arguments_that_cannot_be_are_told_with_file_and_line(tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_with_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(
         "name: orders\ntopic: orders\nvalue: json\ntarget: analytics.orders\n"
@@ -133,8 +133,8 @@ def test_arguments_that_cannot_be_are_told_with_file_and_line(tmp_path: Path) ->
     with pytest.raises(DeclarationError) as refused:
         read_pipeline(path)
     first, second = refused.value.what.split("\n")
-    assert first.startswith(f"{path}:9: checks[0].min_value: 'abc' cannot be min_value; allowed: a number")
-    assert second.startswith(f"{path}:14: checks[1].regex_list[1]: '((' is no regular expression: missing )")
+    assert first.startswith(f"{path}:9: checks[0].min_value: 'abc' is not a valid min_value; allowed: a number")
+    assert second.startswith(f"{path}:14: checks[1].regex_list[1]: '((' is not a valid regular expression: missing )")
 
 
 def test_every_argument_has_a_kind_and_every_expectation_an_example() -> None:
@@ -147,8 +147,8 @@ def test_every_argument_has_a_kind_and_every_expectation_an_example() -> None:
     assert set(RUNS_ON) <= set(EXPECTATIONS)
 
 
-def test_checks_as_people_write_them_are_taken_by_us_and_by_great_expectations() -> None:
-    taken: list[dict[str, Any]] = []
+def test_usual_checks_are_accepted_by_penstock_and_by_great_expectations() -> None:
+    accepted: list[dict[str, Any]] = []
     tables = list_checks_of_tables() + [{"expect": name, **each} for name, cases in NOT_RUN.items() for each in cases]
     for type_ in VALUES:
         columns = {"id": {"type": "bigint"}, "note": {"type": "text"}, "a": {"type": type_}, "b": {"type": type_}}
@@ -157,11 +157,11 @@ def test_checks_as_people_write_them_are_taken_by_us_and_by_great_expectations()
                 declare(check, columns)
             except ValidationError:
                 continue
-            taken.append(check)
+            accepted.append(check)
     for check in [*list_checks("a", "b"), *tables]:
-        # An empty set, and a moment as a bound of a mean or of a number, suit no column.
-        assert check in taken or check.get("value_set") == [] or "between" in check["expect"], check
-    for check in taken:
+        # An empty set is invalid for every column. So is a moment as the bound of a mean or of a number.
+        assert check in accepted or check.get("value_set") == [] or "between" in check["expect"], check
+    for check in accepted:
         construct(check["expect"], {name: value for name, value in check.items() if name != "expect"})
 
 
@@ -189,7 +189,7 @@ anything = scalars | lists | distributions | quantiles | st.lists(names, max_siz
 
 @st.composite
 def checks(draw: st.DrawFn) -> dict[str, Any]:
-    """A check of any expectation; its columns are mostly there, its other arguments are anything."""
+    """Draw a check of any expectation. Most of its columns exist; its other arguments are arbitrary."""
     expect = draw(st.sampled_from(list(EXPECTATIONS)))
     needed, possible = EXPECTATIONS[expect]
     given = [*needed, *draw(st.lists(st.sampled_from(possible), unique=True, max_size=3) if possible else st.just([]))]
@@ -209,17 +209,17 @@ def checks(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(checks())
 @settings(max_examples=3000)
-def test_great_expectations_takes_whatever_arguments_are_accepted(check: dict[str, Any]) -> None:
+def test_great_expectations_accepts_every_argument_that_penstock_accepts(check: dict[str, Any]) -> None:
     try:
         (declared,) = declare(check).checks
     except ValidationError as error:
-        assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - either way is right
+        assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - both outcomes are valid
         return
     construct(declared.expect, declared.arguments)
 
 
 @pytest.mark.parametrize(
-    ("regex", "told"),
+    ("regex", "mistake"),
     [
         ("((", "missing )"),
         ("a)", "unbalanced"),
@@ -232,13 +232,13 @@ def test_great_expectations_takes_whatever_arguments_are_accepted(check: dict[st
         (r"\((", "missing )"),
     ],
 )
-def test_a_regex_that_no_dialect_reads_is_refused(regex: str, told: str) -> None:
-    assert told in (find_regex_mistake(regex) or "")
+def test_a_regex_that_is_invalid_in_every_dialect_is_refused(regex: str, mistake: str) -> None:
+    assert mistake in (find_regex_mistake(regex) or "")
 
 
 @pytest.mark.parametrize(
     "regex",
     ["", "a|b", r"\mword\M", r"\y", "(?<=a+)b", "***=((", "***:a", "(?e)a)", r"\(", r"[\]]", "[[:alpha:]]+", "a{,3}"],
 )
-def test_a_regex_of_postgresqls_own_dialect_is_not_refused(regex: str) -> None:
+def test_a_regex_of_the_dialect_of_postgresql_is_accepted(regex: str) -> None:
     assert find_regex_mistake(regex) is None

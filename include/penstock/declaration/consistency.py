@@ -1,6 +1,7 @@
-"""What the parts of a declaration demand of each other.
+"""Mistakes between the parts of a declaration: two parts that are valid alone, but not together.
 
-Works on the declaration as it was written, so that these mistakes come together with those inside the parts.
+The functions read the declaration as it was written, so that these mistakes are reported together with the mistakes
+inside the parts.
 """
 
 from __future__ import annotations
@@ -8,14 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.declaration.arguments import find_wrong_arguments
 from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, carried_columns
-from penstock.declaration.columns import ColumnType, parse_type
+from penstock.declaration.check_arguments import find_invalid_arguments
+from penstock.declaration.columns import ColumnType, families_of, format_path, parse_type
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
-from penstock.declaration.json_path import format_path
-from penstock.declaration.mistakes import Mistake
-from penstock.declaration.wording import clip, meant
+from penstock.declaration.mistakes import Mistake, Place, clip, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,9 +24,9 @@ _OWN_ARGUMENTS = ("expect", "severity")
 
 
 def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]:
-    """Find every mistake between the parts, given the table's column names; inside a part, the part finds it."""
+    """Find every mistake between the parts, given the names of the table's columns."""
     return [
-        *_twice(written),
+        *_duplicate_columns(written),
         *_whole_value(written),
         *_units(written),
         *_indexes(written, names),
@@ -36,7 +35,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
 
 
 def column_names(given: Mapping[str, Any]) -> list[str]:
-    """Tell the names of the table's columns, those with mistakes inside as well."""
+    """List the names of the table's columns, including the columns that have mistakes."""
     columns = given.get("columns")
     declared = list(columns) if isinstance(columns, dict) else [column.get("name") for _, column in _columns(given)]
     carried = [column.name for column in ALWAYS_CARRIED]
@@ -61,12 +60,12 @@ def _type(column: Written) -> ColumnType | None:
         return None
 
 
-def _twice(written: Mapping[str, Any]) -> Iterator[Mistake]:
+def _duplicate_columns(written: Mapping[str, Any]) -> Iterator[Mistake]:
     seen: set[str] = set()
     for at, column in _columns(written):
         name = column.get("name")
         if isinstance(name, str) and name in seen:
-            yield Mistake(("columns", at), f"the column {clip(name)} is there twice; allowed: each name once")
+            yield Mistake(("columns", at), f"the column {clip(name)} is declared twice; allowed: each name once")
         seen.add(str(name))
 
 
@@ -85,7 +84,7 @@ def _whole_value(written: Mapping[str, Any]) -> Iterator[Mistake]:
         if column.get("path") not in ("$", ()):
             yield Mistake(
                 ("columns", at, "path"),
-                f"value: {value} has no parts; allowed: $, for it fills one column with the whole value",
+                f"value: {value} has no parts; allowed: $, because the whole value fills the column",
             )
         type_ = _type(column)
         if type_ is not None and type_.family != wanted:
@@ -97,7 +96,7 @@ def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
         type_ = _type(column)
         if column.get("unit") is not None and type_ and type_.family not in ("timestamp", "timestamptz"):
             yield Mistake(
-                ("columns", at, "unit"), f"a unit means nothing to {type_}; allowed: with timestamp and timestamptz"
+                ("columns", at, "unit"), f"a unit has no effect on {type_}; allowed: with timestamp and timestamptz"
             )
 
 
@@ -107,29 +106,29 @@ def _indexes(written: Mapping[str, Any], names: list[str]) -> Iterator[Mistake]:
         for _, column in _columns(written)
         if isinstance(name := column.get("name"), str)
         and (type_ := _type(column))
-        and type_.family in ("json", "jsonb")
+        and type_.family in families_of("document")
     }
     indexes = [(at, _list(index)) for at, index in enumerate(_list(written.get("indexes")))]
     for at, index in indexes:
         if index and index in [earlier for before, earlier in indexes if before < at]:
-            yield Mistake(("indexes", at), "the same index is there twice; allowed: each once")
+            yield Mistake(("indexes", at), "the same index is declared twice; allowed: each index once")
         for place, name in enumerate(index):
             if name in index[:place]:
                 yield Mistake(("indexes", at, place), f"{clip(name)} is twice in one index; allowed: each column once")
             if isinstance(name, str):
                 yield from _unknown(("indexes", at, place), name, names)
             if isinstance(name, str) and name in documents:
-                what = f"{clip(name)} is {documents[name]}, of any size; allowed: columns of other types"
+                what = f"{clip(name)} is {documents[name]}, which an index cannot hold; allowed: columns of other types"
                 yield Mistake(("indexes", at, place), what)
 
 
-def _unknown(place: tuple[int | str, ...], name: str, names: list[str]) -> Iterator[Mistake]:
+def _unknown(place: Place, name: str, names: list[str]) -> Iterator[Mistake]:
     if name not in names:
-        yield Mistake(place, f"no column {clip(name)}{meant(name, names)}; allowed: {', '.join(names)}")
+        yield Mistake(place, f"unknown column {clip(name)}{suggest(name, names)}; allowed: {', '.join(names)}")
 
 
 def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
-    """The types of the table's columns, without those whose type cannot be read."""
+    """List the types of the table's columns; a column with an invalid type is left out."""
     declared = {str(column.get("name")): _type(column) for _, column in _columns(written)}
     carried = {column.name: column.type for column in carried_columns(written.get("key"))}
     return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried
@@ -138,11 +137,11 @@ def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
 def _checks(written: Mapping[str, Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:
     for at, check in enumerate(_list(written.get("checks"))):
         if isinstance(check, dict):
-            told = list(_arguments(at, check))
-            yield from told
+            found = list(_arguments(at, check))
+            yield from found
             if isinstance(check.get("expect"), str) and check["expect"] in EXPECTATIONS:
-                for (name, *within), what in find_wrong_arguments(check, types):
-                    if ("checks", at, name) not in [mistake.place for mistake in told]:
+                for (name, *within), what in find_invalid_arguments(check, types):
+                    if ("checks", at, name) not in [mistake.place for mistake in found]:
                         yield Mistake(("checks", at, name, *within), what)
             for argument in COLUMN_ARGUMENTS:
                 yield from _named_columns(at, argument, check.get(argument), names)
@@ -160,16 +159,16 @@ def _arguments(at: int, check: Written) -> Iterator[Mistake]:
             if name not in (*_OWN_ARGUMENTS, *known):
                 yield Mistake(
                     ("checks", at, name),
-                    f"unknown argument of {expect}{meant(str(name), known)}; allowed: {', '.join(known)}",
+                    f"unknown argument of {expect}{suggest(str(name), known)}; allowed: {', '.join(known)}",
                 )
     mostly = check.get("mostly", 1)
     if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 <= mostly <= 1:
-        yield Mistake(("checks", at, "mostly"), f"{clip(mostly)} is no share; allowed: a number from 0 to 1")
-    yield from _unfit_for_json(at, check)
+        yield Mistake(("checks", at, "mostly"), f"{clip(mostly)} is not a valid share; allowed: a number from 0 to 1")
+    yield from _not_json(at, check)
 
 
-def _unfit_for_json(at: int, check: Written) -> Iterator[Mistake]:
-    """The ledger keeps every declaration as JSON, and a check must come back from there as it was."""
+def _not_json(at: int, check: Written) -> Iterator[Mistake]:
+    """Find arguments that JSON would change, because the ledger keeps every declaration as JSON."""
     for name, value in check.items():
         try:
             same = json.loads(json.dumps(value, allow_nan=False)) == value
@@ -187,21 +186,21 @@ def _named_columns(at: int, argument: str, given: object, names: list[str]) -> I
             if isinstance(name, str):
                 yield from _unknown(("checks", at, argument, place), name, names)
             else:
-                yield Mistake(("checks", at, argument, place), f"{clip(name)} names no column; allowed: a name")
+                yield Mistake(("checks", at, argument, place), f"{clip(name)} is not a column's name; allowed: a name")
     elif given is not None:
-        yield Mistake(("checks", at, argument), f"{clip(given)} names no column; allowed: {', '.join(names)}")
+        yield Mistake(("checks", at, argument), f"{clip(given)} is not a column's name; allowed: {', '.join(names)}")
 
 
-def unfold(given: Mapping[str, Any]) -> tuple[Written, list[Mistake]]:
-    """Unfold what YAML writes briefly: columns by name, paths left out; what cannot be unfolded is left for the models.
+def expand(given: Mapping[str, Any]) -> tuple[Written, list[Mistake]]:
+    """Expand the short forms of YAML: columns by name, and columns without a path. The models report other mistakes.
 
-    A mapping of columns becomes a list, for the ledger's jsonb does not keep the order of names.
+    A mapping of columns becomes a list, because the ledger's jsonb does not keep the order of names.
     """
     columns, mistakes = given.get("columns"), list[Mistake]()
     if isinstance(columns, dict):
         for name, column in columns.items():
             if isinstance(column, dict) and "name" in column:
-                mistakes.append(Mistake(("columns", name, "name"), "unknown name; allowed: the name is the key above"))
+                mistakes.append(Mistake(("columns", name, "name"), "unknown name; allowed: the key above is the name"))
         columns = [_with_name(name, column) for name, column in columns.items()]
     if not isinstance(columns, (list, tuple)):
         return dict(given), mistakes

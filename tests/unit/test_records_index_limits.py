@@ -1,4 +1,4 @@
-"""Which values a declared index can hold, as far as no service is needed."""
+"""The values that a declared index can hold. No services."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def decode(types: dict[str, str], indexes: Sequence[tuple[str, ...]], values: Sequence[dict[str, str]]) -> list[str]:
-    """The fate of each value: `row`, or why it is none."""
+    """Decode values: for each one `row`, or the reason of its rejection."""
     fields = tuple(Field(name, parse_type(type_), (name,)) for name, type_ in types.items())
     batch = Batch(
         partition=0,
@@ -29,11 +29,11 @@ def decode(types: dict[str, str], indexes: Sequence[tuple[str, ...]], values: Se
         headers=lambda _: [],
     )
     decoded = Decoder(Layout(fields, key="text", indexes=tuple(indexes)), 1).decode(batch)
-    reasons = {poison.offset: f"{poison.reason}: {poison.detail}" for poison in decoded.rejected}
+    reasons = {record.offset: f"{record.reason}: {record.detail}" for record in decoded.rejected}
     return [reasons.get(offset, "row") for offset in range(len(values))]
 
 
-def test_a_value_too_long_for_its_index_is_quarantined_and_its_neighbours_are_rows() -> None:
+def test_a_value_too_long_for_its_index_is_rejected_and_its_neighbours_are_rows() -> None:
     values = [{"a": "x" * 2656}, {"a": "x" * 2657}, {"a": "é" * 1400}, {}]
     assert decode({"a": "text"}, [("a",)], values) == [
         "row",
@@ -43,7 +43,7 @@ def test_a_value_too_long_for_its_index_is_quarantined_and_its_neighbours_are_ro
     ]
 
 
-def test_columns_of_one_index_share_its_room_and_columns_without_an_index_have_no_bound() -> None:
+def test_columns_of_one_index_share_its_limit_and_other_columns_have_none() -> None:
     values = [{"a": "x" * 1300, "b": "y" * 1400}, {"a": "x" * 1200, "b": "y" * 1400}, {"c": "z" * 100_000}]
     assert decode({"a": "text", "b": "text", "c": "text"}, [("a", "b")], values) == [
         "too_long: column a: 2700 bytes where the index on a, b takes 2632",
@@ -52,11 +52,11 @@ def test_columns_of_one_index_share_its_room_and_columns_without_an_index_have_n
     ]
 
 
-def test_the_key_is_measured_too_and_a_char_with_its_blanks() -> None:
+def test_the_key_is_measured_and_char_is_measured_with_its_padding() -> None:
     assert decode({"a": "text"}, [("_key",)], [{"a": "x"}])[0].startswith("too_long: column _key: 3000 bytes")
     assert decode({"a": "char(2700)"}, [("a",)], [{"a": "x"}])[0].startswith("too_long: column a: 2700 bytes")
 
 
 @pytest.mark.parametrize("type_", ["bigint", "numeric(76,0)", "uuid", "timestamptz"])
-def test_an_index_without_texts_needs_no_measuring(type_: str) -> None:
+def test_an_index_without_texts_has_no_limit(type_: str) -> None:
     assert decode({"a": type_}, [("a",)], [{}]) == ["row"]

@@ -1,4 +1,4 @@
-"""The types of a declaration are PostgreSQL's, by PostgreSQL's own word."""
+"""PostgreSQL prints every type as the declaration spells it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What becomes of a value: a row, or poison with a reason. No services."""
+"""Decoding: every value becomes a row or a rejected record with a reason. No services."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.declaration.columns import parse_type
-from penstock.declaration.json_path import MOST_STEPS
+from penstock.declaration.columns import MAX_STEPS, TYPES, Family, parse_type
+from penstock.declaration.formats import WHOLE_VALUE_TYPES, KeyFormat, ValueFormat
 from penstock.model.records import Batch
+from penstock.records.columns.conversions import CONVERSIONS
 from penstock.records.decoder import MAX_VALUE, Decoder, Layout
 from penstock.records.formats.base import Field
-from penstock.records.formats.json import make_json_column
+from penstock.records.formats.json import READ_AS, make_json_column
+from penstock.records.formats.registry import FORMATS
 from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -38,19 +40,19 @@ def batch_of(values: Sequence[bytes | None], keys: Sequence[bytes | None] = (), 
 
 
 def decode_one(type_: str, value: bytes | None, *, required: bool = False, unit: str | None = None) -> Any:
-    """The value of the one column, or the reason why there is none."""
+    """Decode one value: return the value of the only column, or the reason of the rejection."""
     layout = Layout((Field("c", parse_type(type_), ("c",), required, unit),))
     decoded = Decoder(layout, 7).decode(batch_of([value]))
     assert len(decoded.rows) + len(decoded.rejected) == 1
     return decoded.rejected[0].reason if decoded.rejected else decoded.rows.column(0)[0].as_py()
 
 
-def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() -> None:
-    path = ("a",) * MOST_STEPS
+def test_a_value_is_found_at_the_end_of_the_longest_allowed_path() -> None:
+    path = ("a",) * MAX_STEPS
     decoder = Decoder(Layout((Field("c", parse_type("bigint"), path),)), 7)
-    decoded = decoder.decode(batch_of([b'{"a":' * MOST_STEPS + b"1" + b"}" * MOST_STEPS, b'{"a": 1}']))
+    decoded = decoder.decode(batch_of([b'{"a":' * MAX_STEPS + b"1" + b"}" * MAX_STEPS, b'{"a": 1}']))
     assert decoded.rows.column(0).to_pylist() == [1]
-    assert [poison.reason for poison in decoded.rejected] == ["wrong_type"]
+    assert [record.reason for record in decoded.rejected] == ["wrong_type"]
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,11 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
         ("numeric(5,2)", '"-Infinity"', "out_of_range"),
         ("numeric(5,2)", "[]", "wrong_type"),
         ("numeric(38,0)", "1" * 39, "out_of_range"),
-        # Arrow by itself would make other numbers of these: widened by their scale, they overflow.
+        # Arrow alone would make wrong numbers of these: widened by their scale, they overflow.
         ("numeric(38,10)", "4223255280880804142834597167325", "out_of_range"),
         ("numeric(38,10)", "35337424910931792818546590234.1760190", "out_of_range"),
         ("numeric(38,10)", "1234567890123456789012345678.9", Decimal("1234567890123456789012345678.9")),
-        # Arrow by itself would make both of these 0: more digits than its decimal holds.
+        # Arrow alone would make 0 of both: they have more digits than its decimal holds.
         (
             "numeric(5,0)",
             "99953850525366757106559135807296.04609700106098730000802186800772088507819068520932210960856",
@@ -139,7 +141,7 @@ def test_a_value_is_found_at_the_end_of_the_longest_path_that_can_be_declared() 
         ("json", '{"b": 1, "a": 2}', '{"b": 1, "a": 2}'),
     ],
 )
-def test_a_value_becomes_exactly_itself_or_poison_with_a_stable_reason(type_: str, text: str, expected: Any) -> None:
+def test_a_value_is_exact_in_the_row_or_rejected_with_a_stable_reason(type_: str, text: str, expected: Any) -> None:
     assert decode_one(type_, f'{{"c": {text}}}'.encode()) == expected
 
 
@@ -157,7 +159,7 @@ def test_a_value_becomes_exactly_itself_or_poison_with_a_stable_reason(type_: st
         ("s", '"1704067200"', "wrong_type"),
     ],
 )
-def test_epoch_numbers_are_exact_and_bounded_by_what_postgresql_holds(unit: str, text: str, expected: Any) -> None:
+def test_epoch_numbers_are_exact_within_the_range_of_postgresql(unit: str, text: str, expected: Any) -> None:
     assert decode_one("timestamptz", f'{{"c": {text}}}'.encode(), unit=unit) == expected
 
 
@@ -175,29 +177,29 @@ def test_epoch_numbers_are_exact_and_bounded_by_what_postgresql_holds(unit: str,
         (b'{"d": ' + b"[" * 100_000, "bad_json"),
     ],
 )
-def test_a_value_that_is_no_object_is_poison(value: bytes | None, reason: str) -> None:
+def test_a_value_that_is_not_a_json_object_is_rejected(value: bytes | None, reason: str) -> None:
     assert decode_one("text", value) == reason
 
 
 @pytest.mark.parametrize("type_", ["bigint", "numeric(5,2)", "jsonb", "text", "timestamptz"])
 @pytest.mark.parametrize("value", [b"{}", b'{"c": null}'])
-def test_a_required_column_takes_neither_null_nor_nothing(type_: str, value: bytes) -> None:
+def test_a_required_column_rejects_null_and_missing_values(type_: str, value: bytes) -> None:
     assert decode_one(type_, value, required=True) == "missing_required"
     assert decode_one(type_, value) is None
 
 
-def test_poison_is_kept_whole_and_its_detail_shows_nothing_of_the_value() -> None:
+def test_a_rejected_record_is_whole_and_its_detail_quotes_nothing() -> None:
     layout = Layout((Field("card", parse_type("varchar(4)"), ("card",)),), key="text")
     value = b'{"card": "4111111111111111"}'
     decoded = Decoder(layout, 7).decode(batch_of([value], [b"k"], timestamp=5))
-    (poison,) = decoded.rejected
-    assert (poison.partition, poison.offset, poison.key, poison.value) == (3, 100, b"k", value)
-    assert poison.headers == [("trace", b"\xff")]
-    assert poison.timestamp == 5
-    assert "4111" not in poison.detail
+    (record,) = decoded.rejected
+    assert (record.partition, record.offset, record.key, record.value) == (3, 100, b"k", value)
+    assert record.headers == [("trace", b"\xff")]
+    assert record.timestamp == 5
+    assert "4111" not in record.detail
 
 
-def test_paths_may_nest_overlap_and_name_the_same_place_twice() -> None:
+def test_paths_may_overlap_and_name_the_same_place_twice() -> None:
     fields = (
         Field("whole", parse_type("jsonb"), ()),
         Field("inner", parse_type("jsonb"), ("a",)),
@@ -210,35 +212,42 @@ def test_paths_may_nest_overlap_and_name_the_same_place_twice() -> None:
         {"inner": b'\x01{"weird key": 5}', "leaf": 5, "again": Decimal("5.0")},
         {"inner": None, "leaf": None, "again": None},
     ]
-    assert [poison.reason for poison in decoded.rejected] == ["wrong_type"]
+    assert [record.reason for record in decoded.rejected] == ["wrong_type"]
 
 
 @pytest.mark.parametrize(
     ("key", "expected"), [(b"\xff", "bad_utf8"), (b"a\0", "nul_byte"), (b"ok", "ok"), (None, None)]
 )
-def test_a_key_kept_as_text_must_be_text(key: bytes | None, expected: str | None) -> None:
+def test_a_key_that_is_not_text_is_rejected_with_key_text(key: bytes | None, expected: str | None) -> None:
     decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),), key="text"), 7)
     decoded = decoder.decode(batch_of([b"{}"], [key]))
     found = decoded.rejected[0].reason if decoded.rejected else decoded.rows.column("_key")[0].as_py()
     assert found == expected
 
 
-def test_a_record_timestamp_beyond_postgresql_is_poison_and_none_is_null() -> None:
+def test_a_record_timestamp_out_of_range_is_rejected_and_a_missing_one_is_null() -> None:
     decoder = Decoder(Layout((Field("c", parse_type("text"), ("c",)),)), 7)
     for timestamp in (2**63 - 1, -(2**62), 9_300_000_000_000_000):
         assert decoder.decode(batch_of([b"{}"], timestamp=timestamp)).rejected[0].reason == "bad_timestamp"
     assert decoder.decode(batch_of([b"{}"], timestamp=-1)).rows.column("_timestamp")[0].as_py() is None
 
 
-def test_text_and_bytes_take_the_whole_value() -> None:
+def test_text_and_bytes_fill_the_column_with_the_whole_value() -> None:
     text = Decoder(Layout((Field("body", parse_type("text"), ()),), value="text"), 7)
     decoded = text.decode(batch_of(["grün".encode(), b"\xff", b"a\0", None]))
     assert decoded.rows.column(0).to_pylist() == ["grün"]
-    assert [poison.reason for poison in decoded.rejected] == ["bad_utf8", "nul_byte", "null_value"]
+    assert [record.reason for record in decoded.rejected] == ["bad_utf8", "nul_byte", "null_value"]
     raw = Decoder(Layout((Field("body", parse_type("bytea"), ()),), value="bytes"), 7)
     decoded = raw.decode(batch_of([b"\xff\0", b"", None]))
     assert decoded.rows.column(0).to_pylist() == [b"\xff\0", b""]
-    assert [poison.reason for poison in decoded.rejected] == ["null_value"]
+    assert [record.reason for record in decoded.rejected] == ["null_value"]
+
+
+def test_every_format_is_registered_and_every_type_has_a_conversion() -> None:
+    assert set(FORMATS) == set(get_args(ValueFormat))
+    assert set(CONVERSIONS) == set(TYPES) == set(get_args(Family))
+    assert set(READ_AS) < set(TYPES)
+    assert set(get_args(KeyFormat)) == set(WHOLE_VALUE_TYPES)
 
 
 JSON_TEXT = st.recursive(
@@ -257,16 +266,16 @@ JSON_TEXT = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=4,
 )
-TYPES = [
+WRITTEN_TYPES = [
     "smallint", "bigint", "real", "double precision", "numeric(5,2)", "numeric(38,10)", "numeric(60,20)", "text",
     "varchar(3)", "boolean", "bytea", "date", "time", "timestamp", "timestamptz", "uuid", "json", "jsonb",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", WRITTEN_TYPES)
 @settings(max_examples=50, deadline=None)
 @given(values=st.lists(JSON_TEXT, min_size=1, max_size=5))
-def test_the_fate_of_a_value_does_not_depend_on_its_neighbours(type_: str, values: list[Any]) -> None:
+def test_the_result_for_a_value_does_not_depend_on_its_batch(type_: str, values: list[Any]) -> None:
     decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",)),)), 7)
     records = [json.dumps({"c": value}).encode() for value in values]
     together = decoder.decode(batch_of(records)).rows
@@ -281,7 +290,7 @@ def test_the_fate_of_a_value_does_not_depend_on_its_neighbours(type_: str, value
     precision=st.integers(1, 76),
     scale=st.integers(0, 76),
 )
-def test_a_decimal_is_exact_or_out_of_range_whatever_its_digits(number: str, precision: int, scale: int) -> None:
+def test_a_decimal_of_any_digits_is_exact_or_out_of_range(number: str, precision: int, scale: int) -> None:
     scale = min(scale, precision)
     exact = Decimal(number)
     with localcontext() as context:
@@ -296,7 +305,7 @@ def test_a_decimal_is_exact_or_out_of_range_whatever_its_digits(number: str, pre
 )
 @settings(max_examples=50, deadline=None)
 @given(value=JSON_TEXT)
-def test_the_fast_way_accepts_nothing_that_the_exact_way_refuses(type_: str, value: Any) -> None:
+def test_the_fast_way_accepts_no_value_that_the_exact_way_rejects(type_: str, value: Any) -> None:
     column = make_json_column(Field("c", parse_type(type_), ("c",)))
     conversion = column.conversion
     try:
@@ -307,7 +316,7 @@ def test_the_fast_way_accepts_nothing_that_the_exact_way_refuses(type_: str, val
     assert pa.array([conversion.parse(read)], conversion.arrow).to_pylist() == fast.to_pylist()
 
 
-def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() -> None:
+def test_a_tiny_number_is_found_in_a_nested_value_and_beside_zeros() -> None:
     fields = (Field("a", parse_type("double precision"), ("x", "a")), Field("b", parse_type("real"), ("b",)))
     values = [b'{"x": {"a": 0}, "b": 1e-500}', b'{"x": {"a": 1e-400}, "b": 0}', b'{"x": null, "b": 0.0, "c": 1e-400}']
     decoded = Decoder(Layout(fields), 7).decode(batch_of(values))
@@ -327,7 +336,7 @@ def test_a_number_that_vanishes_is_found_in_a_nested_value_and_beside_zeros() ->
         (("c",), b'{"x":"\\ud800","c":1e-400}', "bad_utf8"),
     ],
 )
-def test_bytes_beside_a_number_that_vanishes_stop_nothing(path: tuple[str, ...], value: bytes, expected: Any) -> None:
+def test_invalid_bytes_beside_a_tiny_number_do_not_hide_it(path: tuple[str, ...], value: bytes, expected: Any) -> None:
     decoded = Decoder(Layout((Field("c", parse_type("double precision"), path),)), 7).decode(batch_of([value]))
     found = decoded.rejected[0].reason if decoded.rejected else decoded.rows["c"][0].as_py()
     assert found == expected

@@ -1,4 +1,4 @@
-"""The declaration as a value: what it takes, what it refuses, and that it comes back from JSON as it went."""
+"""The model of a declaration: the values that it accepts and refuses, and the round trip through JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from penstock.declaration.columns import format_path, parse_path
 from penstock.declaration.expectations import EXPECTATIONS
-from penstock.declaration.json_path import format_path, parse_path
 from penstock.declaration.pipeline import Check, Column, Pipeline, Target
 from penstock.declaration.schedules import check_schedule
 
@@ -27,7 +27,7 @@ MINIMAL: dict[str, Any] = {
 
 
 def mistakes(**changes: Any) -> dict[str, str]:
-    """Every mistake of the minimal declaration with these changes, by place."""
+    """List every mistake of the minimal declaration with these changes, by place."""
     declared = {name: value for name, value in {**MINIMAL, **changes}.items() if value is not ...}
     with pytest.raises(ValidationError) as refused:
         Pipeline.model_validate(declared)
@@ -38,7 +38,7 @@ def declare(**changes: Any) -> Pipeline:
     return Pipeline.model_validate({**MINIMAL, **changes})
 
 
-def test_what_is_left_out_has_the_documented_defaults() -> None:
+def test_a_missing_key_has_its_documented_default() -> None:
     pipeline = declare()
     assert (pipeline.kafka, pipeline.schedule, pipeline.start) == ("kafka_default", "@hourly", "earliest")
     assert (pipeline.max_records_per_partition, pipeline.key, pipeline.reader) == (5_000_000, None, "native")
@@ -55,7 +55,7 @@ def test_columns_keep_their_order_and_take_their_own_name_as_path() -> None:
     ]
 
 
-def test_a_declaration_survives_the_ledgers_jsonb_which_sorts_names() -> None:
+def test_columns_keep_their_order_in_jsonb_which_sorts_names() -> None:
     columns = {"zz": {"type": "text"}, "a": {"type": "text"}, "mmm": {"type": "text"}}
     pipeline = declare(columns=columns)
     stored = json.loads(json.dumps(pipeline.model_dump(mode="json"), sort_keys=True))
@@ -75,18 +75,18 @@ def test_a_declaration_can_be_made_of_parts_in_python() -> None:
     assert Pipeline.model_validate(dict(declare())) == declare()
 
 
-def test_every_mistake_is_told_at_once_also_those_between_the_parts() -> None:
-    told = mistakes(
+def test_mistakes_inside_parts_and_between_parts_are_reported_together() -> None:
+    found = mistakes(
         name="Orders",
         columns={"id": {"type": "bigit"}, "b": {"type": "text", "unit": "s"}},
         indexes=[["b", "c"]],
         checks=[{"expect": "expect_column_values_to_be_unique", "column": "d"}],
         retries="3",
     )
-    assert set(told) == {"name", "columns.0.type", "columns.1.unit", "indexes.0.1", "checks.0.column", "retries"}
+    assert set(found) == {"name", "columns.0.type", "columns.1.unit", "indexes.0.1", "checks.0.column", "retries"}
 
 
-def test_a_declaration_that_is_no_mapping_is_refused() -> None:
+def test_a_declaration_that_is_not_a_mapping_is_refused() -> None:
     for wrong in (None, ["a"], "orders", 5):
         with pytest.raises(ValidationError, match="must be a mapping"):
             Pipeline.model_validate(wrong)
@@ -95,39 +95,39 @@ def test_a_declaration_that_is_no_mapping_is_refused() -> None:
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": ...}, "name", "is missing; allowed: the pipeline's name"),
     ({"nme": "x"}, "nme", "unknown name (did you mean name?); allowed: name, topic,"),
-    ({"name": "1x"}, "name", "no pipeline's name"),
-    ({"name": "x" * 51}, "name", "50 characters at most"),
-    ({"name": "orders\n"}, "name", "no pipeline's name"),
-    ({"topic": ".."}, "topic", "no topic's name"),
-    ({"topic": "a/b"}, "topic", "no topic's name"),
+    ({"name": "1x"}, "name", "not a valid pipeline name"),
+    ({"name": "x" * 51}, "name", "at most 50 characters"),
+    ({"name": "orders\n"}, "name", "not a valid pipeline name"),
+    ({"topic": ".."}, "topic", "not a topic name"),
+    ({"topic": "a/b"}, "topic", "not a topic name"),
     ({"topic": 5}, "topic", "must be text, not 5"),
-    ({"value": "avro"}, "value", "cannot be 'avro'; allowed: json, text, bytes"),
+    ({"value": "avro"}, "value", "invalid value 'avro'; allowed: json, text, bytes"),
     ({"key": "json"}, "key", "allowed: text, bytes"),
     ({"reader": "sparc"}, "reader", "did you mean spark"),
     ({"isolation": "committed"}, "isolation", "allowed: read_committed, read_uncommitted"),
     ({"mode": "upsert"}, "mode", "allowed: append"),
     ({"poison": "skip"}, "poison", "allowed: quarantine, stop"),
-    ({"schedule": "@hourely"}, "schedule", "no preset"),
+    ({"schedule": "@hourely"}, "schedule", "unknown preset"),
     ({"schedule": "* * * *"}, "schedule", "five cron fields"),
-    ({"schedule": "60 * * * *"}, "schedule", "no minute"),
-    ({"schedule": "0 24 * * *"}, "schedule", "no hour"),
-    ({"schedule": "0 0 0 * *"}, "schedule", "no day of the month"),
-    ({"schedule": "0 0 * 13 *"}, "schedule", "no month"),
-    ({"schedule": "0 0 * * mo"}, "schedule", "no day of the week"),
-    ({"schedule": "*/0 * * * *"}, "schedule", "no minute"),
-    ({"schedule": "r * * * *"}, "schedule", "no minute"),
-    ({"schedule": "h * * * *"}, "schedule", "no minute"),
-    ({"schedule": "0 0 30 2 *"}, "schedule", "never comes"),
-    ({"schedule": "0 0 31 4,6,9,11 *"}, "schedule", "never comes"),
-    ({"schedule": "0 0 l * 1#2"}, "schedule", "never comes"),
-    ({"schedule": f"{'0,' * 100}0 * * * *"}, "schedule", "200 characters at most"),
+    ({"schedule": "60 * * * *"}, "schedule", "not a valid minute"),
+    ({"schedule": "0 24 * * *"}, "schedule", "not a valid hour"),
+    ({"schedule": "0 0 0 * *"}, "schedule", "not a valid day of the month"),
+    ({"schedule": "0 0 * 13 *"}, "schedule", "not a valid month"),
+    ({"schedule": "0 0 * * mo"}, "schedule", "not a valid day of the week"),
+    ({"schedule": "*/0 * * * *"}, "schedule", "not a valid minute"),
+    ({"schedule": "r * * * *"}, "schedule", "not a valid minute"),
+    ({"schedule": "h * * * *"}, "schedule", "not a valid minute"),
+    ({"schedule": "0 0 30 2 *"}, "schedule", "never runs"),
+    ({"schedule": "0 0 31 4,6,9,11 *"}, "schedule", "never runs"),
+    ({"schedule": "0 0 l * 1#2"}, "schedule", "never runs"),
+    ({"schedule": f"{'0,' * 100}0 * * * *"}, "schedule", "at most 200 characters"),
     ({"start": "now"}, "start", "allowed: earliest, latest, or an ISO time with a zone"),
     ({"start": "2026-01-31T00:00:00"}, "start", "no time zone"),
     ({"start": "2026-01-31"}, "start", "no time zone"),
     ({"start": "1969-12-31T23:59:59.999Z"}, "start", "before 1970"),
     ({"start": None}, "start", "allowed: earliest"),
     ({"max_records_per_partition": 0}, "max_records_per_partition", "allowed: 1 and more"),
-    ({"max_records_per_partition": 2**63}, "max_records_per_partition", "is too much"),
+    ({"max_records_per_partition": 2**63}, "max_records_per_partition", "is too large"),
     ({"max_records_per_partition": True}, "max_records_per_partition", "must be a whole number"),
     ({"max_quarantined": -1}, "max_quarantined", "allowed: 0 and more"),
     ({"retries": -1}, "retries", "allowed: 0 and more"),
@@ -139,12 +139,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"target": "a.b.c"}, "target", "allowed: schema.table"),
     ({"target": {"schema_name": "a", "table_name": "b"}}, "target", "allowed: schema.table"),
     ({"target": "Analytics.orders"}, "target", "lower-case"),
-    ({"target": f"analytics.{'x' * 64}"}, "target", "63 characters at most"),
-    ({"target": "penstock.load"}, "target", "the schema penstock is not for targets"),
-    ({"target": "penstock_stage.x"}, "target", "not for targets"),
-    ({"target": "penstock_kept.x"}, "target", "not for targets"),
-    ({"target": "pg_catalog.x"}, "target", "not for targets"),
-    ({"columns": {}}, "columns", "is empty; allowed: one at least"),
+    ({"target": f"analytics.{'x' * 64}"}, "target", "at most 63 characters"),
+    ({"target": "penstock.load"}, "target", "the schema penstock cannot hold targets"),
+    ({"target": "penstock_stage.x"}, "target", "cannot hold targets"),
+    ({"target": "penstock_kept.x"}, "target", "cannot hold targets"),
+    ({"target": "pg_catalog.x"}, "target", "cannot hold targets"),
+    ({"columns": {}}, "columns", "is empty; allowed: at least one"),
     ({"columns": ...}, "columns", "is missing; allowed: a mapping of column names"),
     ({"columns": "id"}, "columns", "must be a list, not 'id'; allowed: a mapping of column names"),
     ({"columns": {"id": "bigint"}}, "columns.0", "must be a mapping, not 'bigint'; allowed: type, path, required"),
@@ -152,24 +152,24 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"columns": {"id": {"type": 5}}}, "columns.0.type", "name of a PostgreSQL type"),
     ({"columns": {"id": {"type": "int", "requird": True}}}, "columns.0.requird", "did you mean required"),
     ({"columns": {"id": {"type": "int", "required": "yes"}}}, "columns.0.required", "allowed: true, false"),
-    ({"columns": {"id": {"type": "int", "name": "x"}}}, "columns.id.name", "the name is the key above"),
-    ({"columns": {"id": {"type": "int", "unit": "ms"}}}, "columns.0.unit", "a unit means nothing to integer"),
+    ({"columns": {"id": {"type": "int", "name": "x"}}}, "columns.id.name", "the key above is the name"),
+    ({"columns": {"id": {"type": "int", "unit": "ms"}}}, "columns.0.unit", "a unit has no effect on integer"),
     ({"columns": {"id": {"type": "timestamptz", "unit": "ns"}}}, "columns.0.unit", "allowed: s, ms, us"),
-    ({"columns": {"id": {"type": "int", "path": "id"}}}, "columns.0.path", "does not begin with $"),
-    ({"columns": {"id": {"type": "int", "path": "$.a[0]"}}}, "columns.0.path", "cannot read the array index '[0]'"),
+    ({"columns": {"id": {"type": "int", "path": "id"}}}, "columns.0.path", "must begin with $"),
+    ({"columns": {"id": {"type": "int", "path": "$.a[0]"}}}, "columns.0.path", "invalid array index '[0]'"),
     ({"columns": {"id": {"type": "int", "path": ["a"]}}}, "columns.0.path", "must be a JSON path, not a list"),
     (
         {"columns": {"id": {"type": "int", "path": "$" + ".a" * 101}}},
         "columns.0.path",
-        "a path of 101 steps; allowed: 100",
+        "a path of 101 steps; allowed: at most 100",
     ),
     ({"columns": {"_offset": {"type": "int"}}}, "columns.0", "begins with _"),
-    ({"columns": {"Id": {"type": "int"}}}, "columns.0", "no column name"),
-    ({"columns": {"x" * 64: {"type": "int"}}}, "columns.0", "63 characters at most"),
-    ({"columns": {"ctid": {"type": "int"}}}, "columns.0", "PostgreSQL's own column"),
-    ({"columns": [{"name": "id", "type": "int"}] * 2}, "columns.1", "there twice"),
-    ({"indexes": [["idd"]]}, "indexes.0.0", "no column 'idd' (did you mean id?); allowed: id, amount, _load_id"),
-    ({"indexes": [["_key"]]}, "indexes.0.0", "no column '_key'"),
+    ({"columns": {"Id": {"type": "int"}}}, "columns.0", "not a valid column name"),
+    ({"columns": {"x" * 64: {"type": "int"}}}, "columns.0", "at most 63 characters"),
+    ({"columns": {"ctid": {"type": "int"}}}, "columns.0", "a system column of PostgreSQL"),
+    ({"columns": [{"name": "id", "type": "int"}] * 2}, "columns.1", "declared twice"),
+    ({"indexes": [["idd"]]}, "indexes.0.0", "unknown column 'idd' (did you mean id?); allowed: id, amount, _load_id"),
+    ({"indexes": [["_key"]]}, "indexes.0.0", "unknown column '_key'"),
     ({"indexes": ["id"]}, "indexes.0", "must be a list, not 'id'; allowed: a list of indexes"),
     ({"indexes": [[]]}, "indexes.0", "is empty"),
     ({"indexes": [["id", "id"]]}, "indexes.0.1", "twice in one index"),
@@ -180,13 +180,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "place", "told"), REFUSED, ids=lambda value: str(value)[:40])
-def test_a_mistake_is_refused_at_its_place_and_told_what_is_allowed(
-    changes: dict[str, Any], place: str, told: str
+@pytest.mark.parametrize(("changes", "place", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_reported_at_its_place_with_the_allowed_values(
+    changes: dict[str, Any], place: str, message: str
 ) -> None:
     found = mistakes(**changes)
     assert list(found) == [place]
-    assert told in found[place]
+    assert message in found[place]
     assert "allowed: " in found[place]
     assert found[place].isprintable()
 
@@ -195,27 +195,31 @@ BETWEEN = "expect_column_values_to_be_between"
 ID = {"column": "id", "min_value": 0}
 REFUSED_CHECKS: list[tuple[dict[str, Any], str, str]] = [
     ({"expect": BETWEEN + "n", "column": "id"}, "expect", f"did you mean {BETWEEN}?"),
-    ({"expect": "ExpectColumnValuesToBeUnique", "column": "id"}, "expect", "no expectation"),
+    ({"expect": "ExpectColumnValuesToBeUnique", "column": "id"}, "expect", "unknown expectation"),
     ({"expect": "expect_column_values_to_be_increasing", "column": "id"}, "expect", "cannot run on rows in PostgreSQL"),
     ({"expect": BETWEEN, **ID, "severity": "critical"}, "severity", "allowed: error, warning"),
     ({"expect": BETWEEN, "min_value": 0}, "column", "is missing"),
-    ({"expect": BETWEEN, "column": "x", "min_value": 0}, "column", "no column 'x'"),
-    ({"expect": BETWEEN, "column": 5, "min_value": 0}, "column", "5 names no column"),
+    ({"expect": BETWEEN, "column": "x", "min_value": 0}, "column", "unknown column"),
+    ({"expect": BETWEEN, "column": 5, "min_value": 0}, "column", "5 is not a column's name"),
     ({"expect": BETWEEN, **ID, "min": 0}, "min", "unknown argument"),
     ({"expect": BETWEEN, **ID, "arguments": {}}, "arguments", "unknown argument"),
     ({"expect": BETWEEN, "column": "id", "min_value": float("inf")}, "min_value", "not a JSON value"),
     ({"expect": BETWEEN, **ID, "mostly": 99}, "mostly", "a number from 0 to 1"),
-    ({"expect": "expect_compound_columns_to_be_unique", "column_list": ["id", "x"]}, "column_list.1", "no column 'x'"),
+    (
+        {"expect": "expect_compound_columns_to_be_unique", "column_list": ["id", "x"]},
+        "column_list.1",
+        "unknown column",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("check", "place", "told"), REFUSED_CHECKS)
-def test_a_wrong_check_is_refused_before_great_expectations_sees_it(
-    check: dict[str, Any], place: str, told: str
+@pytest.mark.parametrize(("check", "place", "message"), REFUSED_CHECKS)
+def test_an_invalid_check_is_refused_before_great_expectations_runs(
+    check: dict[str, Any], place: str, message: str
 ) -> None:
     found = mistakes(checks=[check])
     assert list(found) == [f"checks.0.{place}"]
-    assert told in found[f"checks.0.{place}"]
+    assert message in found[f"checks.0.{place}"]
 
 
 def test_checks_and_indexes_may_name_the_carried_columns() -> None:
@@ -230,7 +234,7 @@ def test_checks_and_indexes_may_name_the_carried_columns() -> None:
 
 
 @pytest.mark.parametrize(("value", "type_"), [("text", "text"), ("bytes", "bytea")])
-def test_a_value_without_parts_fills_one_column_whole(value: str, type_: str) -> None:
+def test_a_value_without_parts_fills_one_column(value: str, type_: str) -> None:
     for column in ({"type": type_}, {"type": type_, "path": "$"}):
         assert declare(value=value, columns={"line": column}).columns[0].path == ()
     whole = {"type": type_, "path": "$"}
@@ -239,7 +243,7 @@ def test_a_value_without_parts_fills_one_column_whole(value: str, type_: str) ->
     assert f"allowed: {type_}" in mistakes(value=value, columns={"a": {**whole, "type": "jsonb"}})["columns.0.type"]
 
 
-def test_a_start_is_a_moment_whatever_zone_it_is_written_in() -> None:
+def test_a_start_is_the_same_moment_in_every_time_zone() -> None:
     assert declare(start="2026-01-31T01:00:00+01:00").start == datetime(2026, 1, 31, tzinfo=UTC)
     assert declare(start="2026-01-31T00:00:00Z").start == datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -247,7 +251,7 @@ def test_a_start_is_a_moment_whatever_zone_it_is_written_in() -> None:
 @pytest.mark.parametrize(
     "schedule", ["@daily", "*/5 * * * *", "0 8-18/2 * * mon-fri", "0 0 l * *", "0 0 * * 1#2", "0,30 * 1 jan 7"]
 )
-def test_schedules_of_every_kind_are_taken(schedule: str) -> None:
+def test_schedules_of_every_kind_are_accepted(schedule: str) -> None:
     assert declare(schedule=schedule).schedule == schedule
 
 
@@ -259,17 +263,17 @@ cron_fields = st.lists(cron_parts, min_size=1, max_size=2).map(",".join)
 
 
 @given(st.lists(cron_fields, min_size=5, max_size=5).map(" ".join) | st.text())
-def test_any_schedule_is_refused_or_comes_by_croniters_reckoning(text: str) -> None:
+def test_every_accepted_schedule_has_a_next_run_in_croniter(text: str) -> None:
     try:
         check_schedule(text)
     except ValueError as error:
-        assert "; allowed: " in str(error)  # noqa: PT017 - either way is right
+        assert "; allowed: " in str(error)  # noqa: PT017 - both outcomes are valid
     else:
         if not text.startswith("@"):
             assert croniter(text, datetime(2026, 1, 1)).get_next(datetime) > datetime(2026, 1, 1)  # noqa: DTZ001
 
 
-def test_a_declaration_that_the_ledger_keeps_is_read_by_the_rules_of_its_time() -> None:
+def test_a_declaration_in_the_ledger_is_not_refused_by_newer_rules() -> None:
     deep = {"name": "deep", "type": "bigint", "path": "$" + ".a" * 150}
     kept = declare().model_dump(mode="json") | {"schedule": "0 0 30 2 *", "columns": [deep]}
     with pytest.raises(ValidationError):
@@ -278,25 +282,25 @@ def test_a_declaration_that_the_ledger_keeps_is_read_by_the_rules_of_its_time() 
     assert Pipeline.read_kept(json.dumps(kept)) == Pipeline.read_kept(kept)
 
 
-def test_no_schedule_means_by_hand_only() -> None:
+def test_a_schedule_may_be_null() -> None:
     assert declare(schedule=None).schedule is None
 
 
 @pytest.mark.parametrize("name", ["kafka", "alerts"])
-def test_a_password_written_in_place_of_a_connection_is_not_repeated(name: str) -> None:
+def test_a_password_in_place_of_a_connection_is_not_quoted(name: str) -> None:
     for written in ("mailto://user:canary@host", ["mailto://user:canary@host"], {"password": "canary"}):
         with pytest.raises(ValidationError) as refused:
             Pipeline.model_validate({**MINIMAL, name: written})
         assert "canary" not in str(refused.value)
 
 
-def test_two_indexes_whose_columns_read_alike_are_both_taken() -> None:
+def test_two_indexes_whose_joined_column_names_are_equal_are_both_accepted() -> None:
     columns = {name: {"type": "bigint"} for name in ("a_b", "c", "a", "b")}
     indexes = (("a_b", "c"), ("a", "b", "c"))
     assert declare(columns=columns, indexes=indexes).indexes == indexes
 
 
-def test_what_was_read_cannot_be_changed() -> None:
+def test_a_pipeline_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         declare().name = "other"
 
@@ -348,7 +352,7 @@ severities = st.sampled_from(["error", "warning"])
 
 @given(declarations())
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_a_declaration_comes_back_from_json_as_it_went(declared: dict[str, Any]) -> None:
+def test_a_declaration_is_unchanged_by_a_round_trip_through_json(declared: dict[str, Any]) -> None:
     pipeline = Pipeline.model_validate(declared)
     assert list(declared["columns"]) == [column.name for column in pipeline.columns]
     assert Pipeline.model_validate(pipeline.model_dump(mode="json")) == pipeline
@@ -357,7 +361,7 @@ def test_a_declaration_comes_back_from_json_as_it_went(declared: dict[str, Any])
 
 
 @given(steps)
-def test_a_path_reads_back_whatever_its_names(path: tuple[str, ...]) -> None:
+def test_a_path_of_any_names_is_unchanged_by_a_round_trip(path: tuple[str, ...]) -> None:
     assert parse_path(format_path(path)) == path
 
 
@@ -394,12 +398,12 @@ parts = st.lists(st.dictionaries(part_names, part_values))
 
 @given(st.dictionaries(st.sampled_from([*Pipeline.model_fields, "nme"]), st.one_of(json_values, parts)))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_is_declared_is_a_pipeline_or_a_validation_error(changes: dict[str, Any]) -> None:
+def test_any_declaration_is_a_pipeline_or_a_validation_error(changes: dict[str, Any]) -> None:
     try:
         Pipeline.model_validate({**MINIMAL, **changes})
     except ValidationError as error:
-        assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - either way is right
+        assert all("allowed: " in found["msg"] for found in error.errors())  # noqa: PT017 - both outcomes are valid
 
 
-def test_a_name_that_a_dag_of_penstock_has_is_refused() -> None:
-    assert "kept for Penstock's own DAGs" in mistakes(name="penstock_settle")["name"]
+def test_a_name_reserved_for_dags_of_penstock_is_refused() -> None:
+    assert "reserved for Penstock's own DAGs" in mistakes(name="penstock_settle")["name"]

@@ -1,4 +1,4 @@
-"""The JSON Schema for editors agrees with the reader, and the lists it is made of with their sources."""
+"""The JSON Schema for editors agrees with the reader, and its lists agree with their sources."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def errors(declared: Any) -> list[str]:
 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
-    """Run `python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` when it is not."""
+    """Run `python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` when this test fails."""
     assert (FOLDER / "pipeline.schema.json").read_text(encoding="utf-8") == write_schema()
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_a_sample_validates_and_tells_editors_where_the_schema_is(sample: Path) -> None:
+def test_a_sample_is_valid_and_names_the_schema_for_editors(sample: Path) -> None:
     text = sample.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
     assert errors(read_yaml(text).data) == []
     assert read_yaml(text).data == yaml.safe_load(text)
 
 
-def test_every_name_of_a_declaration_is_in_the_schema_with_its_meaning() -> None:
+def test_every_key_of_a_declaration_has_a_description_in_the_schema() -> None:
     properties = json_schema()["properties"]
     assert set(properties) == set(Pipeline.model_fields)
     assert all(schema["description"] for schema in properties.values())
@@ -72,7 +72,7 @@ def test_every_name_of_a_declaration_is_in_the_schema_with_its_meaning() -> None
         {"checks": [{"expect": "expect_column_values_to_be_unique", "column": "id", "mostli": 1}]},
     ],
 )
-def test_editors_mark_what_the_reader_refuses(changes: dict[str, Any]) -> None:
+def test_the_schema_refuses_mistakes_that_the_reader_refuses(changes: dict[str, Any]) -> None:
     assert errors(MINIMAL) == []
     assert len(errors({**MINIMAL, **changes})) >= 1
 
@@ -81,7 +81,7 @@ INSTALLED = """
 import json
 import great_expectations.expectations.core
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
-# What every expectation has, and what Penstock itself decides.
+# Arguments of every expectation, and arguments that Penstock sets itself.
 common = {"id", "meta", "notes", "result_format", "description", "catch_exceptions", "rendered_content", "severity",
           "windows", "batch_id", "library_metadata"}
 found = {}
@@ -98,7 +98,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_expectations_are_those_of_the_installed_great_expectations() -> None:
+def test_the_expectations_equal_those_of_the_installed_great_expectations() -> None:
     printed = subprocess.run([sys.executable, "-c", INSTALLED], capture_output=True, text=True, check=True).stdout
     installed = json.loads(printed.splitlines()[-1])
     assert sorted(name for name, about in installed.items() if not about["postgresql"]) == sorted(NOT_ON_POSTGRESQL)
@@ -118,7 +118,7 @@ print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 
 
-def test_reading_the_declarations_imports_nothing_heavy() -> None:
+def test_reading_declarations_imports_no_heavy_module() -> None:
     printed = subprocess.run(
         [sys.executable, "-c", IMPORTS, str(FOLDER)], capture_output=True, text=True, check=True
     ).stdout.split()
