@@ -29,8 +29,10 @@ from bench.services import running_services
 from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.admin import read_log
 from penstock.ledger.connection import connect, migrate, open_ledger
-from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load, run_for_row
-from penstock.load.plan import plan_load, preview_plan, write_load
+from penstock.ledger.generation import read_newest_generation
+from penstock.ledger.load import begin_attempt, create_load, finish_staging, pass_checks, read_load
+from penstock.ledger.pipeline import register_pipeline
+from penstock.load.plan import plan_load, preview_plan
 from penstock.load.publish import publish_in
 from penstock.maintenance.run import maintain
 from penstock.model.ranges import Range
@@ -159,11 +161,11 @@ def _publish(connection: Connection, load_id: int) -> None:
 
 def stage(connection: Connection, number: int) -> int:
     """A load that is staged and validated, with the same result as by tasks and checks."""
-    row = run_for_row(connection, "lock_pipeline", name=PIPELINE.name)
-    pipeline_id = row["pipeline_id"]
-    generation = run_for_row(connection, "newest_generation", pipeline_id=pipeline_id)["generation_id"]
+    pipeline_id = register_pipeline(connection, PIPELINE)
+    generation = read_newest_generation(connection, pipeline_id)
+    assert generation
     ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
-    load = write_load(connection, pipeline_id, generation, PIPELINE, f"run {number}", ranges)
+    load = create_load(connection, pipeline_id, generation.generation_id, PIPELINE, f"run {number}", ranges)
     store = find_store(PIPELINE)
     if number == 0:
         store.prepare(connection)

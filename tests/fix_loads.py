@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from declaring import declare
 from fix_kafka import create_topic
 from penstock.kafka.admin import read_identity
 from penstock.ledger.connection import connect
-from penstock.ledger.load import begin_attempt, finish_staging, read_load, run
+from penstock.ledger.generation import open_generation, read_newest_generation, read_positions
+from penstock.ledger.load import begin_attempt, create_load, finish_staging
+from penstock.ledger.pipeline import register_pipeline
 from penstock.model.log import Identity
 from penstock.model.ranges import Range, cut_chunks
 from penstock.target.postgres.attempt import attempt_table
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.model.load import Load
+    from penstock.model.load import Kind, Load
     from penstock_stack.broker import Broker
 
 TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
@@ -63,7 +64,7 @@ def stage_rows(
     ranges: Sequence[Range] = TWO_PARTITIONS,
     *,
     pipeline: Pipeline | None = None,
-    kind: str = "live",
+    kind: Kind = "live",
     holes: Collection[tuple[int, int]] = (),
     quarantined: Collection[tuple[int, int]] = (),
     keyed: bool = True,
@@ -85,14 +86,11 @@ def stage_rows(
     return load.load_id
 
 
-def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range], kind: str = "live") -> Load:
+def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range], kind: Kind = "live") -> Load:
     """Make a planned load; a partition without a position gets one at its first range."""
-    declaration = Jsonb(pipeline.model_dump(mode="json"))
-    run(connection, "register_pipeline", name=pipeline.name, topic=pipeline.topic, target=str(pipeline.target),
-               declaration=declaration)  # fmt: skip
-    pipeline_id = _one(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"]
+    pipeline_id = register_pipeline(connection, pipeline)
     generation_id = _generation(connection, pipeline_id)
-    known = {row["partition"] for row in run(connection, "read_positions", generation_id=generation_id)}
+    known = {position.partition for position in read_positions(connection, generation_id)}
     for range_ in sorted(ranges, reverse=True):
         if range_.partition not in known:
             connection.execute(
@@ -100,13 +98,7 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
                 " on conflict (generation_id, partition) do update set position = excluded.position",
                 [generation_id, range_.partition, range_.from_offset, range_.from_offset],
             )
-    load_id = _one(connection, "create_load", pipeline_id=pipeline_id, generation_id=generation_id, kind=kind,
-                   run_id=f"{kind} {ranges}", declaration=declaration, backfill_id=None)["load_id"]  # fmt: skip
-    for range_ in ranges:
-        run(connection, "create_load_range", load_id=load_id, partition=range_.partition,
-                   from_offset=range_.from_offset, until_offset=range_.until_offset,
-                   leader_epoch=None)  # fmt: skip
-    return read_load(connection, load_id)
+    return create_load(connection, pipeline_id, generation_id, pipeline, f"{kind} {ranges}", ranges, kind)
 
 
 def fill_attempt(
@@ -165,13 +157,5 @@ def record_tasks(
 
 
 def _generation(connection: Connection, pipeline_id: int) -> int:
-    found = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
-    if found is None:
-        found = _one(connection, "open_generation", pipeline_id=pipeline_id, cluster_id="c", topic_id="t", epoch=1)
-    return int(found["generation_id"])
-
-
-def _one(connection: Connection, statement: str, **values: Any) -> dict[str, Any]:
-    row = run(connection, statement, **values).fetchone()
-    assert row
-    return row
+    found = read_newest_generation(connection, pipeline_id)
+    return found.generation_id if found else open_generation(connection, pipeline_id, Identity("c", "t"), epoch=1)

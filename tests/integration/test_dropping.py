@@ -16,6 +16,7 @@ from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import pass_checks, read_load
 from penstock.load.publish import publish_in
 from penstock.maintenance.run import Dropped, maintain, preview_maintenance
+from penstock.model.load import Kind
 from penstock.model.ranges import Range
 from privileges import superuser
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 ORDERS = declare("topic", keep_quarantine_days=30)
 
 
-def publish(db: str, start: int, quarantined: tuple[int, ...] = (), kind: str = "live") -> int:
+def publish(db: str, start: int, quarantined: tuple[int, ...] = (), kind: Kind = "live") -> int:
     """A published load of ten offsets of partition 0."""
     bad = [(0, offset) for offset in quarantined]
     load_id = stage_rows(db, [Range(0, start, start + 10)], pipeline=ORDERS, quarantined=bad, kind=kind)

@@ -28,6 +28,7 @@ from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import pass_checks, read_load
 from penstock.load.publish import publish_in
 from penstock.maintenance.run import maintain, preview_maintenance
+from penstock.model.load import Kind
 from penstock.model.ranges import Range
 from penstock.target.postgres import levels
 from penstock.target.postgres import merge as merging_module
@@ -62,7 +63,7 @@ def _three(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(levels, "FAN_IN", 3)
 
 
-def validated(db: str, ranges: list[Range], kind: str = "live", pipeline: Pipeline = ORDERS) -> int:
+def validated(db: str, ranges: list[Range], kind: Kind = "live", pipeline: Pipeline = ORDERS) -> int:
     load_id = stage_rows(db, ranges, pipeline=pipeline, kind=kind)
     with open_ledger(db) as connection:
         pass_checks(connection, read_load(connection, load_id))

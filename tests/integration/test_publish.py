@@ -17,6 +17,7 @@ from penstock.errors import FencedError, HeldError, OutcomeUnknownError, Penstoc
 from penstock.ledger.connection import connect, open_ledger
 from penstock.ledger.load import hold_load, pass_checks, read_load
 from penstock.load.publish import publish_in, publish_load
+from penstock.model.load import Kind
 from penstock.model.ranges import Range
 from privileges import superuser
 from proxy import Proxy
@@ -30,7 +31,7 @@ def rows(db: str, query: str) -> list[Any]:
         return connection.execute(query).fetchall()
 
 
-def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: str = "live") -> int:
+def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: Kind = "live") -> int:
     """A load of partition 0 with a row for each offset, all steps but publish done."""
     declared = pipeline or declare("topic", indexes=[["id"]])
     load_id = stage_rows(db, [Range(0, start, until)], pipeline=declared, kind=kind)

@@ -11,7 +11,8 @@ from declaring import declare
 from fix_loads import plan_rows
 from penstock.ledger.connection import connect
 from penstock.ledger.coverage import bring_back, cover_ranges, set_aside
-from penstock.ledger.load import read_load, run
+from penstock.ledger.generation import move_positions
+from penstock.ledger.load import read_load
 from penstock.load.loss import Loss, record_losses
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
@@ -68,16 +69,7 @@ class Ledger:
             [load.load_id],
         )
         if kind == "live":
-            moved = run(
-                self.connection,
-                "move_position",
-                generation_id=load.generation_id,
-                load_id=load.load_id,
-                partition=range_.partition,
-                from_offset=range_.from_offset,
-                until_offset=range_.until_offset,
-            )
-            assert moved.rowcount == 1
+            assert move_positions(self.connection, load) == {range_}
         cover_ranges(self.connection, load)
         self.end_load(load, "published")
         self.loads.append(read_load(self.connection, load.load_id))

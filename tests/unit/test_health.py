@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.health import Found, Missing, Newest, OpenHold, judge
+from penstock.model.load import LoadState
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
 
@@ -18,7 +19,7 @@ SINCE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
 
 def test_a_hold_is_named_with_the_ways_on() -> None:
-    health = judge("orders", Newest(17, "held", "amount below 0"), [], 5, "", "")
+    health = judge("orders", Newest(17, LoadState.HELD, "amount below 0"), [], 5, "", "")
 
     assert health.state == "held"
     assert health.cause == "load 17: amount below 0"
@@ -26,26 +27,43 @@ def test_a_hold_is_named_with_the_ways_on() -> None:
     assert "penstock discard 17" in health.next_step
 
 
-@given(st.sampled_from(["planned", "staging", "staged", "validated", "published", "failed"]), st.integers(0, 9))
-def test_a_lost_log_is_never_green_whatever_the_newest_load(state: str, lag: int) -> None:
+@given(
+    st.sampled_from(
+        [
+            LoadState.PLANNED,
+            LoadState.STAGING,
+            LoadState.STAGED,
+            LoadState.VALIDATED,
+            LoadState.PUBLISHED,
+            LoadState.FAILED,
+        ]
+    ),
+    st.integers(0, 9),
+)
+def test_a_lost_log_is_never_green_whatever_the_newest_load(state: LoadState, lag: int) -> None:
     assert judge("orders", Newest(1, state, None), [FAULT], lag, "", "").state == "log_lost"
 
 
 def test_kafka_out_of_reach_is_unknown_and_not_ok() -> None:
-    assert judge("orders", Newest(1, "published", None), [], None, "no answer", "").state == "unknown"
+    assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], None, "no answer", "").state == "unknown"
 
 
 def test_another_topic_under_the_name_is_told_before_the_offsets_are_compared() -> None:
-    assert judge("orders", Newest(1, "published", None), [FAULT], 0, "", "the topic id changed").state == "other_topic"
+    assert (
+        judge("orders", Newest(1, LoadState.PUBLISHED, None), [FAULT], 0, "", "the topic id changed").state
+        == "other_topic"
+    )
 
 
 def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
-    assert judge("orders", Newest(1, "published", None), [], 7, "", "").state == "behind"
-    assert judge("orders", Newest(1, "published", None), [], 0, "", "").state == "ok"
+    assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 7, "", "").state == "behind"
+    assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 0, "", "").state == "ok"
 
 
-@given(st.sampled_from(["planned", "staging", "published", "failed"]), st.integers(0, 9))
-def test_what_a_verification_found_is_never_green_whatever_the_newest_load(state: str, lag: int) -> None:
+@given(
+    st.sampled_from([LoadState.PLANNED, LoadState.STAGING, LoadState.PUBLISHED, LoadState.FAILED]), st.integers(0, 9)
+)
+def test_what_a_verification_found_is_never_green_whatever_the_newest_load(state: LoadState, lag: int) -> None:
     health = judge("orders", Newest(1, state, None), [], lag, "", "", found=Found(3, 2, "a row is missing"))
     assert health.state == "faulty"
     assert "penstock verify orders" in health.next_step
@@ -56,7 +74,7 @@ def test_a_pipeline_that_never_ran_is_new() -> None:
 
 
 def test_a_loss_leads_to_its_acceptance_and_a_cut_log_or_another_topic_to_an_adoption() -> None:
-    published = Newest(1, "published", None)
+    published = Newest(1, LoadState.PUBLISHED, None)
 
     assert "penstock accept-loss orders --why" in judge("orders", published, [FAULT], 5, "", "").next_step
     for health in (
@@ -75,7 +93,7 @@ def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reac
 
     seen = judge("orders", None, [], None, "", "the topic id changed", hold=hold)
     assert seen.cause == "the topic id changed (held since 2026-11-18T09:00:00+00:00)"
-    unseen = judge("orders", Newest(1, "published", None), [], None, "no answer", "", hold=hold)
+    unseen = judge("orders", Newest(1, LoadState.PUBLISHED, None), [], None, "no answer", "", hold=hold)
     assert (unseen.state, unseen.next_step) == ("other_topic", seen.next_step)
     cut = judge("orders", None, [], None, "no answer", "", hold=OpenHold("log_cut", "cut at 8", SINCE))
     assert (cut.state, "penstock adopt" in cut.next_step) == ("log_lost", True)
@@ -83,12 +101,12 @@ def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reac
 
 def test_a_log_that_fits_again_is_judged_as_it_is_although_the_hold_ends_with_the_next_run_only() -> None:
     hold = OpenHold("log_lost", "gone", SINCE)
-    assert judge("orders", Newest(1, "published", None), [], 7, "", "", hold=hold).state == "behind"
+    assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 7, "", "", hold=hold).state == "behind"
 
 
 def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
     hold = OpenHold("log_cut", "partition 0: the log was cut at 5", datetime(2026, 1, 31, tzinfo=UTC))
-    told = judge("orders", Newest(1, "published", None), (), 0, "", "", hold=hold)
+    told = judge("orders", Newest(1, LoadState.PUBLISHED, None), (), 0, "", "", hold=hold)
     assert (told.state, told.cause) == (
         "log_lost",
         "partition 0: the log was cut at 5 (held since 2026-01-31T00:00:00+00:00)",
@@ -97,7 +115,7 @@ def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
 
 
 def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well() -> None:
-    published = Newest(1, "published", None)
+    published = Newest(1, LoadState.PUBLISHED, None)
     waits = judge("orders", published, (), 0, "", "", missing=Missing(gaps=7, backfills=(3, 4)))
     assert (waits.state, waits.cause) == ("behind", "backfill 3, 4 has not ended")
     assert waits.next_step.endswith("`penstock backfill orders --resume 3`, `penstock backfill orders --resume 4`")
@@ -121,7 +139,7 @@ def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well()
         ("published", False, 10_000, "ok"),
     ],
 )
-def test_a_load_that_nobody_works_on_is_stalled(state: str, somebody: bool, idle: float, word: str) -> None:
+def test_a_load_that_nobody_works_on_is_stalled(state: LoadState, somebody: bool, idle: float, word: str) -> None:
     health = judge("orders", Newest(7, state, None, somebody, SINCE, idle), [], 0, "", "")
 
     assert health.state == word

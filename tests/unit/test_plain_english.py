@@ -81,7 +81,6 @@ ALLOWED: set[str] = {
     "include/penstock/holes/__init__.py",
     "include/penstock/holes/examination.py",
     "include/penstock/holes/kinds.py",
-    "include/penstock/holes/record.py",
     "include/penstock/kafka/__init__.py",
     "include/penstock/kafka/batches/open_transactions.py",
     "include/penstock/kafka/batches/reader.py",

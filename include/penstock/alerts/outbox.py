@@ -25,9 +25,8 @@ import psycopg
 
 from penstock import advice
 from penstock.errors import PenstockError, WrongUseError, name_ranges
+from penstock.ledger.alert import claim_hold_alert, claim_load_alert, claim_loss_alert
 from penstock.ledger.connection import Connection, connect
-from penstock.ledger.hold import query
-from penstock.ledger.statements import read_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,10 +107,9 @@ def alert_once(db_uri: str, urls: Sequence[str], alert: Alert, seconds: float = 
 
 def _claim(connection: Connection, alert: Alert) -> bool:
     if alert.hold is not None:
-        return query(connection, "claim_hold_alert", hold_id=alert.hold, kind=alert.kind).rowcount == 1
+        return claim_hold_alert(connection, alert.hold, alert.kind)
     if alert.losses:
-        claimed = query(connection, "claim_loss_alert", loss_ids=list(alert.losses))
-        return claimed.rowcount == len(alert.losses)
+        return claim_loss_alert(connection, alert.losses)
     return alert.load is not None and claim_alert(connection, alert.load, alert.kind)
 
 
@@ -120,8 +118,7 @@ def claim_alert(connection: Connection, load: int, kind: AlertKind) -> bool:
 
     The caller commits when it is delivered, and rolls back when it is not, so that it can be claimed again.
     """
-    values = {"load_id": load, "kind": kind}
-    return connection.execute(read_statements("ledger/check_result")["claim_alert"], values).fetchone() is not None
+    return claim_load_alert(connection, load, kind)
 
 
 def send_alert(urls: Sequence[str], alert: Alert, seconds: float = 10) -> bool:

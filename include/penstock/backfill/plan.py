@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.backfill.choice import Choice, Known, choose_gaps, choose_spans, find_refusals, spans_of_time
@@ -14,14 +14,20 @@ from penstock.backfill.request import AllGaps, ByOffsets, ByTime
 from penstock.errors import FencedError, WrongUseError, name_few, name_ranges
 from penstock.kafka.admin import find_first_offsets_at, read_log
 from penstock.kafka.identity import refuse_other_identity
+from penstock.ledger.backfill import (
+    create_backfill,
+    find_backfill_of_run,
+    read_backfill_loads,
+    read_durations,
+    read_planned,
+)
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.coverage import read_gaps
+from penstock.ledger.coverage import read_covered, read_gaps
 from penstock.ledger.decision import UnansweredError, ask_first
-from penstock.ledger.load import run
-from penstock.ledger.statements import Room
+from penstock.ledger.generation import read_newest_generation, read_positions
+from penstock.ledger.load import create_load
+from penstock.ledger.pipeline import register_pipeline
 from penstock.load.log_fit import describe_faults, read_settled_log
-from penstock.load.plan import register_pipeline, write_load
-from penstock.model.log import Identity
 from penstock.model.plan import find_faults
 from penstock.model.ranges import Held, Range, cut_loads
 
@@ -31,10 +37,7 @@ if TYPE_CHECKING:
     from penstock.backfill.request import Asked, Span
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.model.log import TopicLog
-
-_room = Room("ledger/backfill")
-query = _room.run
+    from penstock.model.log import Identity, TopicLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +120,14 @@ def plan_backfill_in(
 ) -> Backfill:
     """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end."""
     pipeline_id = register_pipeline(connection, pipeline)
-    found = query(connection, "find_backfill_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
-    if found:
-        return _find_again(connection, pipeline, int(found["backfill_id"]))
+    found = find_backfill_of_run(connection, pipeline_id, run_id)
+    if found is not None:
+        return _find_again(connection, pipeline, found)
     drafted = _draft(connection, pipeline, pipeline_id, asked, answers)
     if not drafted.loads:
         _refuse_planned(pipeline, drafted)
         return Backfill(None, (), f"{pipeline.name}: {describe_nothing(drafted)}")
     return _write(connection, pipeline, pipeline_id, asked, run_id, drafted)
-
-
-def read_load_ids(connection: Connection, backfill_id: int) -> dict[int, str]:
-    """The loads of a backfill with their states, in their order."""
-    rows = query(connection, "read_backfill_loads", backfill_id=backfill_id)
-    return {int(row["load_id"]): str(row["state"]) for row in rows}
 
 
 def describe_draft(drafted: Draft) -> list[str]:
@@ -175,7 +172,7 @@ def _resume(pipeline: str, planned: Sequence[Held]) -> str:
 
 
 def _find_again(connection: Connection, pipeline: Pipeline, backfill_id: int) -> Backfill:
-    loads = tuple(read_load_ids(connection, backfill_id))
+    loads = tuple(read_backfill_loads(connection, backfill_id))
     return Backfill(backfill_id, loads, f"{pipeline.name}: this run has planned backfill {backfill_id} before.")
 
 
@@ -203,7 +200,7 @@ def _draft(
     _refuse_cut(pipeline, answers.known)
     choice = _choose(pipeline, asked, answers)
     loads = tuple(cut_loads(list(choice.ranges), _offsets_per_load(pipeline, asked)))
-    past = [Past(**row) for row in query(connection, "read_past", pipeline_id=pipeline_id)]
+    past = [Past(each.offsets, each.seconds) for each in read_durations(connection, pipeline_id)]
     seconds = estimate_seconds(past, [sum(map(len, ranges)) for ranges in loads])
     return Draft(pipeline.name, standing.generation_id, choice, loads, seconds)
 
@@ -220,30 +217,24 @@ def _offsets_per_load(pipeline: Pipeline, asked: Asked) -> int:
 
 
 def _read_standing(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> Standing:
-    generation = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
+    generation = read_newest_generation(connection, pipeline_id)
     if generation is None:
         raise WrongUseError(
             "the pipeline has loaded nothing yet: a backfill is for what lies below its positions.",
             pipeline=pipeline.name,
             next_step=advice.run_pipeline(pipeline.name),
         )
-    generation_id = generation["generation_id"]
-    where: dict[str, object] = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    positions = run(connection, "read_positions", generation_id=generation_id).fetchall()
+    generation_id = generation.generation_id
+    positions = read_positions(connection, generation_id)
     return Standing(
         generation_id,
-        Identity(generation["cluster_id"], generation["topic_id"]),
-        positions={row["partition"]: row["position"] for row in positions},
-        covered=tuple(_read_held(row) for row in query(connection, "read_covered", **where)),
-        planned=tuple(_read_held(row) for row in query(connection, "read_planned", **where)),
+        generation.identity,
+        positions={each.partition: each.position for each in positions},
+        covered=tuple(read_covered(connection, pipeline_id, generation_id)),
+        planned=tuple(read_planned(connection, pipeline_id, generation_id)),
         gaps=tuple(read_gaps(connection, pipeline.name, generation_id)),
-        origins={row["partition"]: row["origin"] for row in positions},
+        origins={each.partition: each.origin for each in positions},
     )
-
-
-def _read_held(row: Mapping[str, Any]) -> Held:
-    range_ = Range(row["partition"], row["from_offset"], row["until_offset"])
-    return Held(range_, row["load_id"], row.get("backfill_id"))
 
 
 def _choose(pipeline: Pipeline, asked: Asked, answers: Answers) -> Choice:
@@ -268,19 +259,17 @@ def _choose(pipeline: Pipeline, asked: Asked, answers: Answers) -> Choice:
 def _write(
     connection: Connection, pipeline: Pipeline, pipeline_id: int, asked: Asked, run_id: str, drafted: Draft
 ) -> Backfill:
-    row = _room.run_for_row(
+    backfill_id = create_backfill(
         connection,
-        "create_backfill",
-        pipeline_id=pipeline_id,
-        run_id=run_id,
+        pipeline_id,
+        run_id,
         asked=str(asked.what),
         replace=asked.replace,
         offsets_per_load=_offsets_per_load(pipeline, asked),
         actor=asked.actor,
     )
-    backfill_id = int(row["backfill_id"])
     load_ids = tuple(
-        write_load(
+        create_load(
             connection,
             pipeline_id,
             drafted.generation_id,

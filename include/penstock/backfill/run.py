@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.backfill.plan import query, read_load_ids
 from penstock.errors import FencedError, PenstockError, WrongUseError
+from penstock.ledger.backfill import lock_backfill, read_backfill, read_backfill_counts, read_backfill_loads
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.load import read_load
-from penstock.load.plan import write_load
+from penstock.ledger.load import create_load, read_load, supersede_failed_load
 from penstock.load.publish import refuse_old_generation
 from penstock.load.run import finish_load
-from penstock.model.load import OPEN_STATES
+from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +75,7 @@ def run_backfill(
 
 
 def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
-    row = query(session, "lock_backfill", backfill_id=backfill_id).fetchone()
-    if row is None or not row["locked"]:
+    if not lock_backfill(session, backfill_id):
         raise FencedError(
             f"another process runs backfill {backfill_id}.",
             pipeline=pipeline.name,
@@ -110,22 +108,22 @@ def _run_loads(
 
 def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:
     """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
-    backfill = query(connection, "read_backfill", backfill_id=backfill_id).fetchone()
-    if backfill is None or backfill["pipeline"] != pipeline.name:
+    backfill = read_backfill(connection, backfill_id)
+    if backfill is None or backfill.pipeline != pipeline.name:
         raise WrongUseError(f"there is no backfill {backfill_id} of {pipeline.name}.", next_step=advice.LIST_BACKFILLS)
     return [
-        _plan_anew(connection, pipeline, load_id, f"{backfill['run_id']}/instead of {load_id}")
-        if state == "failed"
+        _plan_again(connection, pipeline, load_id, f"{backfill.run_id}/instead of {load_id}")
+        if state == LoadState.FAILED
         else load_id
-        for load_id, state in read_load_ids(connection, backfill_id).items()
-        if state in ("failed", *OPEN_STATES)
+        for load_id, state in read_backfill_loads(connection, backfill_id).items()
+        if state in (LoadState.FAILED, *OPEN_STATES)
     ]
 
 
-def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
+def _plan_again(connection: Connection, pipeline: Pipeline, load_id: int, run_id: str) -> int:
     load = read_load(connection, load_id)
     refuse_old_generation(connection, load)
-    anew = write_load(
+    again = create_load(
         connection,
         load.pipeline_id,
         load.generation_id,
@@ -135,14 +133,14 @@ def _plan_anew(connection: Connection, pipeline: Pipeline, load_id: int, run_id:
         kind=load.kind,
         backfill_id=load.backfill_id,
     )
-    query(connection, "plan_anew", load_id=load_id, successor=anew.load_id)
-    return anew.load_id
+    supersede_failed_load(connection, load_id, again.load_id)
+    return again.load_id
 
 
 def read_progress(uri: str, backfill_id: int) -> Progress:
     """Read how far a backfill has come."""
     with open_ledger(uri) as connection:
-        row = query(connection, "read_progress", backfill_id=backfill_id).fetchone()
-    if row is None:
+        counts = read_backfill_counts(connection, backfill_id)
+    if counts is None:
         raise WrongUseError(f"there is no backfill {backfill_id}.", next_step=advice.LIST_BACKFILLS)
-    return Progress(**row)
+    return Progress(**asdict(counts))

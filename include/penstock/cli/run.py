@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
 import typer
-from psycopg.rows import dict_row
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -16,7 +15,8 @@ from penstock.cli import output
 from penstock.cli.arguments import Json, Name, read_environment
 from penstock.declaration.pipeline import Pipeline, read_named
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.statements import read_statements
+from penstock.ledger.load import read_staged_ranges
+from penstock.ledger.status import read_progress
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,15 +71,7 @@ def _print(settings: Settings, load: "Load") -> None:
 def _read_ranges(settings: Settings, load: "Load") -> list[dict[str, Any]]:
     """Read the ranges of a load with the counts of each."""
     with open_ledger(settings.db) as connection:
-        return (
-            connection.cursor(row_factory=dict_row)
-            .execute(
-                'select partition, from_offset as "from", until_offset as until, rows, quarantined, holes'
-                " from penstock.ranges where load_id = %s order by 1, 2",
-                [load.load_id],
-            )
-            .fetchall()
-        )
+        return read_staged_ranges(connection, load.load_id)
 
 
 @contextmanager
@@ -109,12 +101,11 @@ def _update_progress(uri: str, pipeline: str, bar: Progress, done: threading.Eve
         connection.autocommit = True
         while not done.wait(0.5):
             try:
-                rows = connection.execute(
-                    read_statements("ledger/status")["read_progress"], {"pipeline": pipeline}
-                ).fetchall()
+                partitions = read_progress(connection, pipeline)
             except psycopg.OperationalError:
                 return  # the load meets the same error, and reports it
-            for partition, planned, offsets, rate in rows:
-                if partition not in tasks:
-                    tasks[partition] = bar.add_task(f"partition {partition}", total=planned, rate="")
-                bar.update(tasks[partition], completed=offsets, rate=f"{rate:,} rows/s")  # type: ignore[arg-type]
+            for each in partitions:
+                if each.partition not in tasks:
+                    tasks[each.partition] = bar.add_task(f"partition {each.partition}", total=each.planned, rate="")
+                rate = f"{each.rows_per_second:,} rows/s"
+                bar.update(tasks[each.partition], completed=each.done, rate=rate)  # type: ignore[arg-type]

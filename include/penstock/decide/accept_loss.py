@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.event import record_pipeline_event, require_reason
+from penstock.ledger.generation import Generation, read_newest_generation
 from penstock.ledger.hold import end_hold
-from penstock.ledger.load import record_pipeline_event, refuse_silence, run
+from penstock.ledger.load import find_open_live_load, supersede_load
+from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.log_fit import Answers, ask_for_losses, read_standing
 from penstock.load.loss import Loss, date_losses, record_losses
-from penstock.load.plan import supersede_load
+from penstock.model.load import LoadState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.plan import Fault
 
-# What such a load has read is no longer in the log: publishing it is the way to lose less.
-READ_WHOLE = ("staged", "validated", "held")
+# Such a load has read offsets that the log may no longer have; if it is published, fewer records are lost.
+READ_WHOLE = (LoadState.STAGED, LoadState.VALIDATED, LoadState.HELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Accepted:
 
 def accept_loss(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str) -> Accepted:
     """Record exactly what is lost now, and go on from the log's start."""
-    refuse_silence(who, why, pipeline=pipeline.name)
+    require_reason(who, why, pipeline=pipeline.name)
     with open_ledger(uri) as connection:
         return ask_first(
             connection,
@@ -54,28 +57,28 @@ def accept_loss_in(connection: Connection, pipeline: Pipeline, who: str, why: st
     standing = read_standing(connection, pipeline_id)
     if answers is None or answers.standing != standing:
         raise UnansweredError(standing)
-    refuse_other_identity(pipeline, generation["cluster_id"], generation["topic_id"], answers.log)
+    refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, answers.log)
     faults = _refuse_unless_lost(pipeline, answers.faults)
     _end_open_load(connection, pipeline, pipeline_id, who, why)
-    losses = date_losses(connection, pipeline, generation["generation_id"], faults, answers.left)
-    record_losses(connection, pipeline_id, generation["generation_id"], losses, who, why)
+    losses = date_losses(connection, pipeline, generation.generation_id, faults, answers.left)
+    record_losses(connection, pipeline_id, generation.generation_id, losses, who, why)
     record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
     end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
     told = name_ranges(losses)
     return Accepted(tuple(losses), f"{pipeline.name}: recorded as lost: {told}. The next run goes on from there.")
 
 
-def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
+def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, Generation]:
     """Lock a pipeline that has been planned before, and find the generation that it loads."""
-    found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
-    generation = found and run(connection, "newest_generation", pipeline_id=found["pipeline_id"]).fetchone()
-    if not found or not generation:
+    pipeline_id = lock_pipeline(connection, pipeline.name)
+    generation = None if pipeline_id is None else read_newest_generation(connection, pipeline_id)
+    if pipeline_id is None or generation is None:
         raise WrongUseError(
             "the pipeline has loaded nothing yet: its first run begins by the declaration's `start`.",
             pipeline=pipeline.name,
             next_step=advice.run_pipeline(pipeline.name),
         )
-    return int(found["pipeline_id"]), generation
+    return pipeline_id, generation
 
 
 def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
@@ -98,14 +101,14 @@ def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[
 
 def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int, who: str, why: str) -> None:
     """A load that was about to read what is lost ends here; one that has read it must be decided on first."""
-    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
-    if row is None:
+    load = find_open_live_load(connection, pipeline_id)
+    if load is None:
         return
-    if row["state"] in READ_WHOLE:
+    if load.state in READ_WHOLE:
         raise WrongUseError(
-            f"the load is {row['state']}: it has read offsets that the log may no longer have. Nothing is changed.",
+            f"the load is {load.state}: it has read offsets that the log may no longer have. Nothing is changed.",
             pipeline=pipeline.name,
-            load=row["load_id"],
-            next_step=advice.settle_staged(row["load_id"], pipeline.name, row["run_id"]),
+            load=load.load_id,
+            next_step=advice.settle_staged(load.load_id, pipeline.name, load.run_id),
         )
-    supersede_load(connection, pipeline, row, who, f"the loss was accepted: {why}")
+    supersede_load(connection, pipeline, load, who, f"the loss was accepted: {why}")

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from penstock import advice
 from penstock.decide.accept_loss import lock_generation
 from penstock.decide.find_truncation import Search, find_cut
 from penstock.errors import FencedError, WrongUseError
 from penstock.kafka.admin import read_log
+from penstock.ledger import generation as ledger_generation
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import read_gaps
 from penstock.ledger.decision import UnansweredError, ask_first, reading_alone
+from penstock.ledger.event import record_pipeline_event, require_reason
+from penstock.ledger.generation import find_generation, summarize_generation
 from penstock.ledger.hold import end_hold
-from penstock.ledger.load import read_load, record_event, record_pipeline_event, refuse_silence, run_for_row
-from penstock.ledger.statements import Room
+from penstock.ledger.load import end_open_loads
 from penstock.load.log_fit import find_rewritten, read_positions_with_epochs, read_settled_log
 from penstock.load.plan import write_positions
-from penstock.model.log import Identity
 from penstock.model.plan import find_faults, go_on
 
 if TYPE_CHECKING:
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.model.log import TopicLog
+    from penstock.model.log import Identity, TopicLog
     from penstock.model.ranges import Range
-
-query = Room("ledger/adoption").run
 
 From = Literal["earliest", "latest"]
 
@@ -104,7 +103,7 @@ def adopt(
     shown: Adoption | None = None,
 ) -> Adopted:
     """Open a new generation; one that is not what was shown is refused."""
-    refuse_silence(who, why, pipeline=pipeline.name)
+    require_reason(who, why, pipeline=pipeline.name)
     with open_ledger(uri) as connection:
 
         def adopt_drafted(drafted: Adoption | None) -> Adopted:
@@ -148,16 +147,10 @@ def _still_stands(connection: Connection, drafted: Adoption) -> bool:
 def _find_known(
     connection: Connection, pipeline: Pipeline, pipeline_id: int, old: Generation, identity: Identity
 ) -> Generation | None:
-    row = query(
-        connection,
-        "find_generation",
-        pipeline_id=pipeline_id,
-        cluster_id=identity.cluster_id,
-        topic_id=identity.topic_id,
-    ).fetchone()
-    if row is None:
+    found = find_generation(connection, pipeline_id, identity)
+    if found is None:
         return None
-    return old if row["generation_id"] == old.generation_id else _read_generation(connection, pipeline, row)
+    return old if found.generation_id == old.generation_id else _read_generation(connection, pipeline, found)
 
 
 def _find_cuts(
@@ -196,39 +189,27 @@ def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
         )
 
 
-def _read_generation(connection: Connection, pipeline: Pipeline, row: Mapping[str, Any]) -> Generation:
-    generation_id = row["generation_id"]
-    rows = query(connection, "summarize_generation", generation_id=generation_id).fetchall()
+def _read_generation(connection: Connection, pipeline: Pipeline, found: ledger_generation.Generation) -> Generation:
+    partitions = summarize_generation(connection, found.generation_id)
     return Generation(
-        generation_id,
-        Identity(row["cluster_id"], row["topic_id"]),
-        row["epoch"],
-        {each["partition"]: each["position"] for each in rows},
-        {each["partition"]: each["covered"] for each in rows},
-        tuple(read_gaps(connection, pipeline.name, generation_id)),
+        found.generation_id,
+        found.identity,
+        found.epoch,
+        {each.partition: each.position for each in partitions},
+        {each.partition: each.covered for each in partitions},
+        tuple(read_gaps(connection, pipeline.name, found.generation_id)),
     )
 
 
 def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Adopted:
     name = drafted.pipeline.name
-    _end_open_loads(connection, drafted, who, f"{who} adopted another log: {why}")
-    row = run_for_row(
-        connection,
-        "open_generation",
-        pipeline_id=drafted.pipeline_id,
-        cluster_id=drafted.log.cluster_id,
-        topic_id=drafted.log.topic_id,
-        epoch=drafted.epoch,
+    end_open_loads(connection, drafted.pipeline_id, who, f"{who} adopted another log: {why}")
+    generation_id = ledger_generation.open_generation(
+        connection, drafted.pipeline_id, drafted.log.identity, drafted.epoch
     )
-    generation_id = int(row["generation_id"])
     origins = {partition: drafted.origin(partition) for partition in drafted.positions}
     write_positions(connection, generation_id, drafted.log, drafted.positions, origins)
     record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
     end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
     told = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
     return Adopted(generation_id, drafted.positions, told)
-
-
-def _end_open_loads(connection: Connection, drafted: Adoption, who: str, cause: str) -> None:
-    for row in query(connection, "end_open_loads", pipeline_id=drafted.pipeline_id, cause=cause).fetchall():
-        record_event(connection, who, read_load(connection, row["load_id"]), row["state"], cause)

@@ -6,17 +6,14 @@ The end of the log does not tell: between the cut and now it has grown again, by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from psycopg import sql
-from psycopg.rows import class_row
+from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import KafkaError
 from penstock.kafka.admin import ANSWER_SECONDS
 from penstock.kafka.first_records import First, read_first_records
-from penstock.ledger.statements import read_statements
-from penstock.model.ranges import Held, Range
+from penstock.ledger.adoption import find_row_down, find_row_up, read_covered_below
+from penstock.model.ranges import Range
 from penstock.target.postgres.table import read_columns, target_identifier
 
 if TYPE_CHECKING:
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.model.log import PartitionLog
+    from penstock.model.ranges import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def find_cut(connection: Connection, kafka: Mapping[str, str], search: Search) -
 
     Below the first offset that was loaded nothing is looked for: it was left out on purpose, and stays so.
     """
-    held = _read_held(connection, search)
+    held = read_covered_below(connection, search.generation_id, search.partition, search.log.end)
     if not held or not read_columns(connection, search.pipeline.target):
         return search.log.end
     low = max(search.log.start, held[0].range.from_offset)
@@ -74,40 +72,22 @@ def find_cut(connection: Connection, kafka: Mapping[str, str], search: Search) -
     return bisect_cut(find_row, agrees, Range(search.partition, min(low, search.log.end), search.log.end))
 
 
-def _read_held(connection: Connection, search: Search) -> list[Held]:
-    rows = connection.execute(
-        read_statements("ledger/adoption")["read_covered"],
-        {"generation_id": search.generation_id, "partition": search.partition, "below": search.log.end},
-    )
-    return [Held(Range(search.partition, start, until), load_id) for start, until, load_id in rows]
-
-
 def _find_row(connection: Connection, search: Search, held: list[Held], within: Range, at: int) -> First | None:
-    """The last row at or below an offset, else the first above it; load by load, so that each is found by its key."""
+    """Find the last row at or below an offset, else the first above it: load by load, through the primary key."""
+    target = target_identifier(search.pipeline.target)
     for part in reversed(held):
         start, until = max(part.range.from_offset, within.from_offset), min(part.range.until_offset, at + 1)
-        if start < until and (row := _ask(connection, search, "find_row_down", part.load, start, at, until)):
-            return row
+        if start < until:
+            range_ = Range(search.partition, start, until)
+            if row := find_row_down(connection, target, part.load, range_, at):
+                return First(row.offset, row.timestamp)
     for part in held:
         start, until = max(part.range.from_offset, at + 1), min(part.range.until_offset, within.until_offset)
-        if start < until and (row := _ask(connection, search, "find_row_up", part.load, start, at, until)):
-            return row
+        if start < until:
+            range_ = Range(search.partition, start, until)
+            if row := find_row_up(connection, target, part.load, range_):
+                return First(row.offset, row.timestamp)
     return None
-
-
-def _ask(
-    connection: Connection, search: Search, statement: str, load_id: int, start: int, at: int, until: int
-) -> First | None:
-    named = sql.SQL(read_statements("ledger/adoption")[statement].decode())
-    values: dict[str, Any] = {
-        "load_id": load_id,
-        "partition": search.partition,
-        "from_offset": start,
-        "at": at,
-        "until_offset": until,
-    }
-    cursor = connection.cursor(row_factory=class_row(First))
-    return cursor.execute(named.format(target=target_identifier(search.pipeline.target)), values).fetchone()
 
 
 def _read_record(kafka: Mapping[str, str], search: Search, offset: int) -> First | None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.decide.settle import lock_with_reason
-from penstock.errors import FencedError, WrongUseError, name_ranges
+from penstock.errors import WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.coverage import bring_back, run, set_aside
-from penstock.ledger.load import read_load, reading_load, record_event
+from penstock.ledger.coverage import bring_back, set_aside
+from penstock.ledger.event import record_event
+from penstock.ledger.load import read_load, reading_load, republish_load, roll_back_load
+from penstock.model.load import LoadState
 from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
@@ -45,16 +47,15 @@ def undo_rollback(uri: str, load_id: int, who: str, why: str) -> RolledBack:
 def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
     """Roll back in the caller's transaction."""
     load = lock_with_reason(connection, load_id, who, why)
-    if load.state == "rolled_back":
+    if load.state == LoadState.ROLLED_BACK:
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; it stays so.")
-    if load.state != "published":
+    if load.state != LoadState.PUBLISHED:
         _refuse(load, advice.DISCARD_INSTEAD)
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
     find_store(load.declaration).take_out(connection, load, ranges)
-    if run(connection, "roll_back_load", load_id=load_id, why=why, days=days).rowcount != 1:
-        raise FencedError(pipeline=load.pipeline, load=load_id)
-    record_event(connection, who, load, "rolled_back", why)
+    roll_back_load(connection, load, why, days)
+    record_event(connection, who, load, LoadState.ROLLED_BACK, why)
     gaps = name_ranges(ranges)
     told = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
     return RolledBack(read_load(connection, load_id), ranges, told)
@@ -63,16 +64,15 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
 def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
     """Undo a rollback in the caller's transaction."""
     load = lock_with_reason(connection, load_id, who, why)
-    if load.state == "published":
+    if load.state == LoadState.PUBLISHED:
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; it stays.")
-    if load.state != "rolled_back":
+    if load.state != LoadState.ROLLED_BACK:
         _refuse(load, advice.UNDO_ROLLED_BACK_ONLY)
     ranges = tuple(bring_back(connection, load))
     if not ranges:
         _refuse(load, advice.reload_rolled_back(load.pipeline))
     find_store(load.declaration).put_back(connection, load)
-    if run(connection, "republish_load", load_id=load_id).rowcount != 1:
-        raise FencedError(pipeline=load.pipeline, load=load_id)
+    republish_load(connection, load)
     record_event(connection, who, load, "rollback undone", why)
     told = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
     return RolledBack(read_load(connection, load_id), ranges, told)

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import FencedError, WrongUseError
+from penstock.ledger import load as ledger_load
 from penstock.ledger.connection import Connection, connect
-from penstock.ledger.load import read_load, reading_load, record_event, refuse_silence, run
-from penstock.ledger.statements import read_statements
+from penstock.ledger.event import record_event, require_reason, was_approved
+from penstock.ledger.load import read_load, reading_load
+from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.publish import Published, publish_load, sweep_old_attempts
-from penstock.model.load import OPEN_STATES
+from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +31,11 @@ def approve_load(db_uri: str, kafka: Mapping[str, str], load_id: int, who: str, 
 def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Move a held load to validated, with who and why. One that was approved before stays as it is."""
     load = lock_with_reason(connection, load_id, who, why)
-    if load.state in ("validated", "published") and _was_approved(connection, load):
+    if load.state in (LoadState.VALIDATED, LoadState.PUBLISHED) and was_approved(connection, load.load_id):
         return load
-    if load.state != "held":
+    if load.state != LoadState.HELD:
         _refuse(load, "approved", advice.SEE_HELD_LOADS)
-    if run(connection, "release_load", load_id=load_id).rowcount != 1:
+    if not ledger_load.release_load(connection, load):
         raise _changed(load)
     record_event(connection, who, load, "approved", why)
     return read_load(connection, load_id)
@@ -51,26 +53,21 @@ def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
 def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Move an open load to discarded, with who and why; whoever still works on it finds it ended."""
     load = lock_with_reason(connection, load_id, who, why)
-    if load.state == "discarded":
+    if load.state == LoadState.DISCARDED:
         return load
     if load.state not in OPEN_STATES:
-        _refuse(load, "discarded", advice.SEE_OPEN_LOADS)
-    if run(connection, "discard_load", load_id=load_id, state=load.state).rowcount != 1:
+        _refuse(load, LoadState.DISCARDED, advice.SEE_OPEN_LOADS)
+    if not ledger_load.discard_load(connection, load):
         raise _changed(load)
-    record_event(connection, who, load, "discarded", why)
+    record_event(connection, who, load, LoadState.DISCARDED, why)
     return read_load(connection, load_id)
 
 
 def lock_with_reason(connection: Connection, load_id: int, who: str, why: str) -> Load:
     """Read the load behind the lock of plan and publish: neither is under way while a person decides."""
-    refuse_silence(who, why, load=load_id)
-    run(connection, "lock_pipeline", name=read_load(connection, load_id).pipeline)
+    require_reason(who, why, load=load_id)
+    lock_pipeline(connection, read_load(connection, load_id).pipeline)
     return read_load(connection, load_id)
-
-
-def _was_approved(connection: Connection, load: Load) -> bool:
-    found = connection.execute(read_statements("ledger/check_result")["was_approved"], {"load_id": load.load_id})
-    return found.fetchone() is not None
 
 
 def _refuse(load: Load, settled: str, next_step: str) -> Never:

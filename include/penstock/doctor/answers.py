@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import TopicCollection
 
@@ -11,8 +11,8 @@ from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
 from penstock.kafka.admin import ANSWER_SECONDS, connect, read_log
 from penstock.kafka.configuration import read_brokers, read_config
+from penstock.ledger import status
 from penstock.ledger.roles import read_own_role
-from penstock.ledger.statements import Room
 from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:
@@ -21,24 +21,23 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.kafka.admin import Client
     from penstock.ledger.connection import Connection
+    from penstock.ledger.status import KnownPipeline
 
 
 def read_known(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, Known]:
     """Read what the ledger knows of each pipeline's topic."""
     targets = [target_identifier(pipeline.target).as_string(None) for pipeline in pipelines]
-    rows = Room("ledger/doctor").run(
-        connection, "read_known", names=[pipeline.name for pipeline in pipelines], targets=targets
-    )
-    known = {row["name"]: _gather_known(row) for row in rows}
+    rows = status.read_known(connection, [pipeline.name for pipeline in pipelines], targets)
+    known = {row.name: _gather_known(row) for row in rows}
     role = read_own_role(connection)
     return {
         pipeline.name: replace(known.get(pipeline.name, Known(None, None, {})), role=role) for pipeline in pipelines
     }
 
 
-def _gather_known(row: Mapping[str, Any]) -> Known:
-    positions = {int(partition): position for partition, position in row["positions"].items()}
-    return Known(row["cluster_id"], row["topic_id"], positions, row["leaves"])
+def _gather_known(row: KnownPipeline) -> Known:
+    positions = {int(partition): position for partition, position in row.positions.items()}
+    return Known(row.cluster_id, row.topic_id, positions, row.leaves)
 
 
 def read_cluster(settings: Mapping[str, str]) -> Cluster:

@@ -10,11 +10,11 @@ import psycopg
 from penstock.declaration.mistakes import clip
 from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
 from penstock.kafka.admin import read_log
+from penstock.ledger.check_result import try_regex
 from penstock.ledger.connection import connect
 from penstock.ledger.decision import reading_alone
 from penstock.ledger.migration import compare_migrations
 from penstock.ledger.roles import GIVE_ROLES, read_own_role
-from penstock.ledger.statements import read_statements
 from penstock.target.postgres.preparation import examine_target, find_missing_rights
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _check_regexes(connection: Connection, pipeline: Pipeline) -> Iterator[Findi
         regexes = [check.arguments.get("regex"), *(check.arguments.get("regex_list") or ())]
         for regex in filter(None, regexes):
             try:
-                connection.execute(read_statements("ledger/check_result")["try_regex"], {"regex": regex})
+                try_regex(connection, regex)
             except psycopg.errors.DataError as error:
                 told = f"{clip(regex)}: {error.diag.message_primary}"
                 yield Finding(pipeline.name, f"checks[{place}] {check.expect}", fits=False, told=told)

@@ -6,16 +6,17 @@ by the next run. No transaction is open while Kafka is asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.holes.kinds import KINDS, name_holes_by
-from penstock.holes.record import record_naming
-from penstock.holes.search import cut_stretch, find_generation, find_holes, find_unexplained, find_unnamed, room
+from penstock.holes.search import cut_stretch, find_generation, find_holes
 from penstock.kafka.admin import read_log
 from penstock.kafka.identity import refuse_other_identity
+from penstock.ledger import hole
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.hole import UnexplainedHole
 from penstock.ledger.load import read_load
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.holes.kinds import Kind, Naming
-    from penstock.holes.search import Stretch
     from penstock.kafka.batches.reader import SecondReader
     from penstock.ledger.connection import Connection
+    from penstock.ledger.hole import Stretch
     from penstock.model.log import TopicLog
 
 
@@ -69,17 +70,16 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
             generation = find_generation(connection, pipeline.name)
             if generation is None:
                 return HolesNamed(pipeline.name)
-            unnamed, doubtful = find_unnamed(connection, generation), find_unexplained(connection, generation)
+            where = (generation.pipeline_id, generation.generation_id)
+            unnamed, doubtful = hole.find_unnamed(connection, *where), hole.find_unexplained(connection, *where)
         log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
         refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)
         told = _Told()
         if unnamed or doubtful:
             _ask(connection, kafka_settings, pipeline, log, unnamed, doubtful, told)
         with connection.transaction():
-            rows = room.run(
-                connection, "read_unexplained", pipeline=pipeline.name, generation_id=generation.generation_id
-            )
-            unexplained = tuple(HoleRange(**row) for row in rows)
+            found = hole.read_unexplained(connection, HoleRange, pipeline.name, generation.generation_id)
+            unexplained = tuple(found)
     return HolesNamed(pipeline.name, told.counts, unexplained, tuple(told.gone), tuple(told.beyond))
 
 
@@ -88,9 +88,7 @@ def count_holes(connection: Connection, pipeline: str) -> list[dict[str, Any]]:
     generation = find_generation(connection, pipeline)
     if generation is None:
         return []
-    return room.run(
-        connection, "count_holes", pipeline=pipeline, generation_id=generation.generation_id
-    ).fetchall()  # fmt: skip
+    return hole.count_holes(connection, pipeline, generation.generation_id)
 
 
 @dataclass(slots=True)
@@ -154,7 +152,8 @@ class _Examination:
         if stretch.from_offset == stretch.until_offset:
             return
         with self.connection.transaction():
-            if not record_naming(self.connection, stretch, naming):
+            unexplained = [UnexplainedHole(*astuple(found)) for found in naming.unexplained]
+            if not hole.record_naming(self.connection, stretch, naming.counts, unexplained):
                 return
         for kind, holes in naming.counts.items():
             self.told.counts[kind] += holes

@@ -1,7 +1,7 @@
 -- name: count_staged
--- What the tables hold of one attempt, by partition: the staged rows are read once, for all partitions and all checks.
--- {staged} is the attempt's table. Its rows are read a second time only if it has no key, or if some lie outside the
--- plan or in one of several ranges of a partition: those are counted through the key.
+-- Counts an attempt by partition. {staged} is the attempt's table; its rows are read once for all partitions and all
+-- checks. They are read a second time only if the table has no key, or if rows are outside the plan or in one of
+-- several ranges of a partition: those are counted through the key.
 with keyed as (
     select exists (
         select from pg_index i
@@ -96,22 +96,35 @@ left join chunked c using (partition)
 order by n.partition
 
 -- name: try_regex
--- Whether PostgreSQL can read a regular expression: it is an error if not.
+-- Raises an error if PostgreSQL cannot read a regular expression.
 select '' ~ %(regex)s::text
 
 -- name: read_declaration
--- What the load was planned by.
+-- The declaration that a load was planned by.
 select declaration from penstock.load where load_id = %(load_id)s
 
+-- name: forget_checks
+-- Deletes the results of an earlier run of the checks on the same attempt.
+delete from penstock.check_result where load_id = %(load_id)s and attempt = %(attempt)s
+
+-- name: record_checks
+-- Records the results of expectations, of one partition or of the whole load. %(results)s is a JSON array.
+insert into penstock.check_result
+    (load_id, attempt, ordinal, kind, expectation, partition, "column", severity, success, observed)
+select %(load_id)s, %(attempt)s, r.ordinal, r.kind, r.expectation, r.partition, r."column", r.severity, r.success, r.observed
+from jsonb_to_recordset(%(results)s)
+     as r (ordinal int, kind text, expectation text, partition int, "column" text, severity text, success boolean,
+           observed jsonb)
+
 -- name: keep_row_hash
--- The fingerprint of a partition's rows, where the plan holds one range of it.
+-- Stores the fingerprint of a partition's rows, if the plan has one range of the partition.
 update penstock.load_range r set row_hash = %(row_hash)s
 where load_id = %(load_id)s and partition = %(partition)s
   and not exists (select from penstock.load_range o
                   where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 
 -- name: keep_row_hashes_by_key
--- The fingerprints of ranges that share their partition with others: each is read through the key.
+-- Stores the fingerprints of ranges that share a partition with others: each range is read through the key.
 update penstock.load_range r
 set row_hash = (select coalesce(sum({row_hash}), 0) from {staged}
                 where _partition = r.partition and _offset >= r.from_offset and _offset < r.until_offset)
@@ -120,7 +133,7 @@ where load_id = %(load_id)s
               where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 
 -- name: sample_rows_outside
--- Some staged offsets of a partition that the plan does not hold.
+-- Some staged offsets of a partition that are not in the plan.
 select s._offset as found from {staged} s
 where s._partition = %(partition)s
   and not exists (select from penstock.load_range r where r.load_id = %(load_id)s and r.partition = s._partition
@@ -128,7 +141,7 @@ where s._partition = %(partition)s
 order by s._offset limit %(most)s
 
 -- name: sample_quarantined_outside
--- Some quarantined offsets of a partition that the plan does not hold.
+-- Some quarantined offsets of a partition that are not in the plan.
 select q."offset" as found from penstock.quarantine q
 where q.load_id = %(load_id)s and q.attempt = %(attempt)s and q.partition = %(partition)s
   and not exists (select from penstock.load_range r where r.load_id = q.load_id and r.partition = q.partition
@@ -146,7 +159,7 @@ select found from (
 order by found limit %(most)s
 
 -- name: sample_unaccounted
--- Some chunks of a partition that do not add up, by what the tables hold of them: where to look for what is missing.
+-- Some chunks of a partition whose counts do not match the tables: the missing offsets are in these chunks.
 select array[c.from_offset, c.until_offset] as found
 from penstock.stage_task c
 where c.load_id = %(load_id)s and c.attempt = %(attempt)s and c.partition = %(partition)s
@@ -159,27 +172,10 @@ where c.load_id = %(load_id)s and c.attempt = %(attempt)s and c.partition = %(pa
 order by c.from_offset limit %(most)s
 
 -- name: lock_load
--- Whoever settles a load holds its row: two validations of one attempt take turns. Foreign keys get through.
+-- Locks the row of a load: two validations of one attempt wait for each other. Foreign keys are not blocked.
 select load_id from penstock.load where load_id = %(load_id)s for no key update
 
 -- name: count_warnings
--- How many checks of the current attempt failed without holding the load.
+-- How many checks with severity warning failed for the current attempt.
 select count(*) as warnings from penstock.check_result k join penstock.load l using (load_id, attempt)
 where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success
-
--- name: was_approved
--- Whether a person has approved the load before: then an approval that was cut short goes on.
-select from penstock.event where load_id = %(load_id)s and what = 'approved' limit 1
-
--- name: claim_alert
--- The right to send an alert, once for each load and kind, and only while it is true. Another that claims it at the same
--- time waits for this transaction to end, and gets it if this one rolls back.
-insert into penstock.event (actor, pipeline_id, load_id, what)
-select 'penstock', l.pipeline_id, l.load_id, 'alerted:' || %(kind)s
-from penstock.load l
-where l.load_id = %(load_id)s
-  and case %(kind)s when 'hold_began' then l.state = 'held'
-                    when 'hold_ended' then l.state <> 'held' and l.held_at is not null
-                    else l.state <> 'published' end
-on conflict (load_id, what) where what like 'alerted:%%' do nothing
-returning event_id

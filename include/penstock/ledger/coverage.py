@@ -1,16 +1,16 @@
-"""Coverage: which published load holds which offsets, and how ranges change hands, in the caller's transaction."""
+"""Coverage: which published load holds which offsets, and how ranges change owner, in the caller's transaction."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
 
 from penstock import advice
 from penstock.errors import FencedError, name_ranges
-from penstock.ledger.statements import Room
-from penstock.model.ranges import Range
+from penstock.ledger.statements import Statements
+from penstock.model.ranges import Held, Range
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -18,13 +18,39 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
 
-run = Room("ledger/coverage").run
+_statements = Statements("ledger/coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A range that lost its coverage, with its load and the counts of its rows."""
+
+    load_id: int
+    partition: int
+    from_offset: int
+    until_offset: int
+    rows: int
+    row_hash: Decimal | None
+
+    @property
+    def range(self) -> Range:
+        """The offsets."""
+        return Range(self.partition, self.from_offset, self.until_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDifference:
+    """Whether a load covers other ranges of a partition, and the recorded difference of its rows there."""
+
+    covers_more: bool
+    row_hash: Decimal | None
+    rows: int | None
 
 
 def cover_ranges(connection: Connection, load: Load) -> None:
-    """Cover the ranges of a load; offsets that any load covers already refuse it."""
+    """Cover the ranges of a load; FencedError if any load covers some of the offsets already."""
     try:
-        run(connection, "cover_ranges", load_id=load.load_id)
+        _statements.execute(connection, "cover_ranges", load_id=load.load_id)
     except psycopg.errors.ExclusionViolation as error:  # its detail names offsets, and no value of a row
         raise FencedError(
             f"offsets of this load are published already ({error.diag.message_detail}); nothing of it is published.",
@@ -35,36 +61,74 @@ def cover_ranges(connection: Connection, load: Load) -> None:
         ) from error
 
 
+def uncover_overlaps(connection: Connection, load: Load) -> list[Overlap]:
+    """Uncover the ranges of other loads that overlap those of a load."""
+    return _statements.fetch_all(connection, Overlap, "uncover_overlaps", load_id=load.load_id)
+
+
+def read_difference(connection: Connection, load_id: int, partition: int) -> KnownDifference:
+    """Read the recorded difference of a load in a partition, and whether it covers other ranges there."""
+    where = {"load_id": load_id, "partition": partition}
+    return _statements.fetch_only(connection, KnownDifference, "read_difference", **where)
+
+
+def forget_difference(connection: Connection, load_id: int, partition: int) -> None:
+    """Delete the recorded difference of a load in a partition."""
+    _statements.execute(connection, "forget_difference", load_id=load_id, partition=partition)
+
+
+def record_difference(connection: Connection, load_id: int, partition: int, rows: int, row_hash: Decimal) -> None:
+    """Record by how much the remaining rows of a load in a partition differ from what was published."""
+    where = {"load_id": load_id, "partition": partition}
+    _statements.execute(connection, "record_difference", **where, rows=rows, row_hash=row_hash)
+
+
 def set_aside(connection: Connection, load: Load) -> list[Range]:
-    """Uncover all that a load holds, and keep it for an undo."""
-    rows = run(connection, "set_aside", load_id=load.load_id).fetchall()
-    return sorted(Range(**row) for row in rows)
+    """Uncover all ranges of a load, and keep them for an undo."""
+    return sorted(_statements.fetch_all(connection, Range, "set_aside", load_id=load.load_id))
 
 
 def bring_back(connection: Connection, load: Load) -> list[Range]:
-    """Cover again what was set aside, unless another load has brought some of it meanwhile."""
-    brought = run(connection, "find_brought_again", load_id=load.load_id).fetchall()
-    if brought:
-        named = [
-            f"{Range(row['partition'], row['from_offset'], row['until_offset'])} by load {row['load_id']}"
-            for row in brought
-        ]
+    """Cover again the ranges that were set aside; FencedError if another load covers some of the offsets by now."""
+    others = _statements.fetch_all(connection, _make_held, "find_covered_again", load_id=load.load_id)
+    if others:
+        named = name_ranges([f"{other.range} by load {other.load}" for other in others], between=", ")
         raise FencedError(
-            f"some of its offsets have been loaded again meanwhile: {name_ranges(named, between=', ')}. It stays out "
-            "as a whole.",
+            f"other loads have loaded some of its offsets again: {named}. None of its rows is put back.",
             pipeline=load.pipeline,
             load=load.load_id,
             next_step=advice.fill_rest_or_roll_back(load.pipeline),
         )
-    rows = run(connection, "bring_back", load_id=load.load_id).fetchall()
-    return sorted(Range(**row) for row in rows)
+    return sorted(_statements.fetch_all(connection, Range, "bring_back", load_id=load.load_id))
 
 
 def cover_rest(connection: Connection, load_id: int, range_: Range, rows: int, row_hash: Decimal) -> None:
     """Cover a piece that a load keeps of a range, with the number and the hash of the piece's rows."""
-    run(connection, "cover_rest", load_id=load_id, **asdict(range_), rows=rows, row_hash=row_hash)
+    _statements.execute(connection, "cover_rest", load_id=load_id, **asdict(range_), rows=rows, row_hash=row_hash)
+
+
+def forget_aside(connection: Connection, load_id: int) -> None:
+    """Delete the coverage that an undo of a rollback would restore."""
+    _statements.execute(connection, "forget_aside", load_id=load_id)
 
 
 def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list[Range]:
-    """What lies below the positions of a generation and is neither covered nor lost."""
-    return [Range(**row) for row in run(connection, "read_gaps", pipeline=pipeline, generation_id=generation_id)]
+    """Read the offsets below the positions of a generation that are neither covered nor lost."""
+    where = {"pipeline": pipeline, "generation_id": generation_id}
+    return _statements.fetch_all(connection, Range, "read_gaps", **where)
+
+
+def read_covered(connection: Connection, pipeline_id: int, generation_id: int) -> list[Held]:
+    """Read the published ranges of a generation, each with its load."""
+    where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
+    return _statements.fetch_all(connection, _make_held, "read_covered", **where)
+
+
+def read_covered_by_load(connection: Connection, load_id: int, partition: int) -> list[Range]:
+    """Read the ranges of a partition that a load covers."""
+    where = {"load_id": load_id, "partition": partition}
+    return _statements.fetch_all(connection, Range, "read_covered_by_load", **where)
+
+
+def _make_held(partition: int, from_offset: int, until_offset: int, load_id: int) -> Held:
+    return Held(Range(partition, from_offset, until_offset), load_id)

@@ -1,11 +1,5 @@
--- name: find_newest_generation
--- The topic whose holes can be asked for: those of earlier ones lie in another log.
-select p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id
-from penstock.pipeline p join penstock.generation g using (pipeline_id)
-where p.name = %(pipeline)s order by g.generation_id desc limit 1
-
 -- name: find_unnamed
--- What is covered, has more holes than are named, and was not looked at.
+-- Covered offsets with more holes than are named, without the pieces that were examined before.
 select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset
 from penstock.coverage c
 cross join lateral (
@@ -18,7 +12,8 @@ where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s an
 order by c.partition, from_offset
 
 -- name: find_unexplained
--- Stretches with unexplained holes that are covered still: they are looked at again, for they may have been mended.
+-- Pieces with unexplained holes that are still covered. They are examined again, because the cause may have been
+-- fixed.
 select n.load_id, n.partition, lower(n.offsets) as from_offset, upper(n.offsets) as until_offset
 from penstock.naming n
 join penstock.coverage c on c.load_id = n.load_id and c.partition = n.partition and n.offsets <@ c.offsets
@@ -26,8 +21,8 @@ where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s an
 order by n.partition, from_offset
 
 -- name: find_holes
--- The holes of a window of a load, each with its neighbours as one: what lies between rows of {target} and quarantined
--- records, which both are found by their keys.
+-- The holes of a window of a load, neighbouring holes as one: the offsets between rows of {target} and quarantined
+-- records. Both are found by their keys.
 select before + 1 as from_offset, held as until_offset
 from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as before
       from (select _offset as held from {target}
@@ -42,19 +37,19 @@ from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as bef
 where held - before > 1 order by held
 
 -- name: forget_naming
--- What was named of these offsets before.
+-- Deletes what was recorded about the holes of these offsets before.
 delete from penstock.naming
 where load_id = %(load_id)s and partition = %(partition)s and offsets && int8range(%(from_offset)s, %(until_offset)s)
 
 -- name: forget_unexplained
--- What was unexplained of these offsets before and is not any more; the rest keeps its date.
+-- Deletes the unexplained holes of these offsets that are explained now. The others keep their date.
 delete from penstock.unexplained u
 where u.load_id = %(load_id)s and u.partition = %(partition)s
   and u.offsets && int8range(%(from_offset)s, %(until_offset)s)
   and not (u.offsets = any (%(still)s::int8range[]))
 
 -- name: record_naming
--- All holes of a stretch by kind, if the load covers it still.
+-- Records the holes of a piece by kind, if its load still covers the piece.
 insert into penstock.naming (load_id, partition, offsets, aborted, marker, compacted, unexplained, gone)
 select %(load_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s),
        %(aborted)s, %(marker)s, %(compacted)s, %(unexplained)s, %(gone)s
@@ -64,17 +59,18 @@ where exists (select from penstock.coverage c
 on conflict do nothing
 
 -- name: record_unexplained
--- A hole that nothing explains.
+-- Records holes that nothing explains. %(holes)s is a JSON array.
 insert into penstock.unexplained (load_id, partition, offsets, why)
-values (%(load_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), %(why)s)
+select %(load_id)s, %(partition)s, int8range(u.from_offset, u.until_offset), u.why
+from jsonb_to_recordset(%(holes)s) as u (from_offset bigint, until_offset bigint, why text)
 on conflict do nothing
 
 -- name: read_unexplained
--- All that nothing explains in the generation that is loaded.
+-- All unexplained holes of a generation.
 select load_id, partition, from_offset, until_offset, why from penstock.unexplained_holes
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by partition, from_offset
 
 -- name: count_holes
--- The holes of a generation, by load, partition and kind.
+-- The holes of a generation by load, partition and kind.
 select load_id as load, partition, from_offset as "from", until_offset as until, kind, holes from penstock.holes
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by load_id, partition, from_offset, kind

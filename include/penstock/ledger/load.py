@@ -1,12 +1,13 @@
-"""The ledger: what was planned, staged, checked and published.
+"""Loads in the ledger: their plan, their state, and the counts of what was staged.
 
-Every function takes a connection and works in the caller's transaction; none commits. Every change of a load's state is
-one UPDATE that names the state it leaves, and its row count is checked.
+Every function works in the caller's transaction. Every change of state is one UPDATE that names the state it leaves; a
+function that finds the load in another state raises FencedError.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
@@ -14,18 +15,38 @@ from psycopg.types.json import Jsonb
 from penstock import advice
 from penstock.declaration.pipeline import Pipeline
 from penstock.errors import FencedError, StageError, WrongUseError
+from penstock.ledger import check_result
 from penstock.ledger.connection import Connection, concerning
-from penstock.ledger.statements import Room
-from penstock.model.load import CheckResult, Load
+from penstock.ledger.event import record_event
+from penstock.ledger.statements import Statements
+from penstock.model.load import CheckResult, Load, LoadState
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import psycopg
+    from penstock.model.load import Kind
 
-_room = Room("ledger/load")
-run, run_for_row = _room.run, _room.run_for_row
+_statements = Statements("ledger/load")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOfRun:
+    """The newest load that a run has planned."""
+
+    load_id: int
+    state: LoadState
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoad:
+    """The open live load of a pipeline."""
+
+    load_id: int
+    state: LoadState
+    declaration: Pipeline | None  # of a held load only: nothing is compared with that of others
+    cause: str | None
+    run_id: str
 
 
 @contextmanager
@@ -38,110 +59,197 @@ def reading_load(connection: Connection, load_id: int) -> Iterator[Load]:
 
 def read_load(connection: Connection, load_id: int) -> Load:
     """Read a load with its plan."""
-    row = run(connection, "read_load", load_id=load_id).fetchone()
-    if row is None:
+    ranges = tuple(_statements.fetch_all(connection, Range, "read_load_ranges", load_id=load_id))
+
+    def make(*, state: str, declaration: Any, **columns: Any) -> Load:  # noqa: ANN401 - columns of a row
+        declared = Pipeline.read_kept(declaration)
+        return Load(**columns, state=LoadState(state), declaration=declared, ranges=ranges)
+
+    load = _statements.fetch_one(connection, make, "read_load", load_id=load_id)
+    if load is None:
         raise WrongUseError(f"there is no load {load_id}.", next_step=advice.LIST_LOADS)
-    ranges = run(connection, "read_load_ranges", load_id=load_id).fetchall()
-    row["declaration"] = Pipeline.read_kept(row["declaration"])
-    return Load(**row, ranges=tuple(Range(**found) for found in ranges))
+    return load
+
+
+def find_load_of_run(connection: Connection, pipeline_id: int, run_id: str) -> LoadOfRun | None:
+    """Find the newest load that a run has planned."""
+    where = {"pipeline_id": pipeline_id, "run_id": run_id}
+    return _statements.fetch_one(connection, _make_load_of_run, "find_load_of_run", **where)
+
+
+def find_open_live_load(connection: Connection, pipeline_id: int) -> OpenLoad | None:
+    """Find the open live load of a pipeline."""
+    return _statements.fetch_one(connection, _make_open_load, "find_open_live_load", pipeline_id=pipeline_id)
+
+
+def find_open_loads(connection: Connection, target: str) -> list[int]:
+    """Find the loads that may still be published into a target, in their order."""
+    return _statements.fetch_values(connection, int, "find_open_loads", target=target)
+
+
+def create_load(
+    connection: Connection,
+    pipeline_id: int,
+    generation_id: int,
+    pipeline: Pipeline,
+    run_id: str,
+    ranges: Sequence[Range],
+    kind: Kind = "live",
+    backfill_id: int | None = None,
+    *,
+    leader_epochs: Mapping[int, int | None] | None = None,
+) -> Load:
+    """Insert a load and its immutable plan."""
+    load_id = _statements.fetch_value(
+        connection,
+        int,
+        "create_load",
+        pipeline_id=pipeline_id,
+        generation_id=generation_id,
+        kind=kind,
+        run_id=run_id,
+        backfill_id=backfill_id,
+        declaration=Jsonb(pipeline.model_dump(mode="json")),
+    )
+    epochs = leader_epochs or {}
+    rows = [{**asdict(range_), "leader_epoch": epochs.get(range_.partition)} for range_ in ranges]
+    _statements.execute(connection, "create_load_ranges", load_id=load_id, ranges=Jsonb(rows))
+    return read_load(connection, load_id)
+
+
+def supersede_load(connection: Connection, pipeline: Pipeline, load: OpenLoad, actor: str, cause: str) -> None:
+    """End an open load; a process that still works on the load finds it ended."""
+    where = {"load_id": load.load_id, "state": load.state, "cause": cause}
+    if _statements.execute(connection, "supersede_load", **where) != 1:
+        raise FencedError(
+            "the state of the load changed before it could be superseded.", pipeline=pipeline.name, load=load.load_id
+        )
+    record_event(connection, actor, read_load(connection, load.load_id), LoadState.SUPERSEDED, cause)
+
+
+def supersede_failed_load(connection: Connection, load_id: int, successor: int) -> None:
+    """Record that a new load of the same ranges replaces a failed load."""
+    _statements.execute(connection, "supersede_failed_load", load_id=load_id, successor=successor)
+
+
+def supersede_replaced_loads(connection: Connection, load_ids: Sequence[int], successor: int) -> None:
+    """End those of the loads that cover nothing any more."""
+    _statements.execute(connection, "supersede_replaced_loads", load_ids=list(load_ids), successor=successor)
+
+
+def name_successor(connection: Connection, load_id: int, successor: int) -> None:
+    """Record which load replaced a superseded load."""
+    _statements.execute(connection, "name_successor", load_id=load_id, successor=successor)
+
+
+def end_open_loads(connection: Connection, pipeline_id: int, actor: str, cause: str) -> None:
+    """End the open loads of a pipeline that adopts another log."""
+    where = {"pipeline_id": pipeline_id, "cause": cause}
+    for ended in _statements.fetch_all(connection, _make_load_of_run, "end_open_loads", **where):
+        record_event(connection, actor, read_load(connection, ended.load_id), ended.state, cause)
 
 
 def begin_attempt(connection: Connection, load: Load) -> int:
-    """Open the next attempt at staging a load; an attempt that still runs is fenced by this."""
-    row = run(
-        connection, "begin_attempt", load_id=load.load_id, state=load.state, attempt=load.attempt
-    ).fetchone()  # fmt: skip
-    if row is None:
-        raise _fenced(load, "began a new attempt")
-    return int(row["attempt"])
+    """Begin the next attempt at staging a load; an attempt that still runs is fenced."""
+    where = {"load_id": load.load_id, "state": load.state, "attempt": load.attempt}
+    attempts = _statements.fetch_values(connection, int, "begin_attempt", **where)
+    if not attempts:
+        raise _fenced(load, "began the next attempt")
+    return attempts[0]
 
 
 def record_application(connection: Connection, load_id: int, attempt: int, application_id: str) -> None:
-    """Note which Spark application stages the attempt, for whoever has to look for it."""
-    run(connection, "record_application", load_id=load_id, attempt=attempt, application_id=application_id)
+    """Record which Spark application stages an attempt."""
+    where = {"load_id": load_id, "attempt": attempt}
+    _statements.execute(connection, "record_application", **where, application_id=application_id)
 
 
 def finish_staging(connection: Connection, load: Load, attempt: int) -> None:
-    """Move a load from staging to staged, if every offset of its plan is accounted for by the current attempt."""
-    summed = run(connection, "sum_stage_tasks", load_id=load.load_id, attempt=attempt).rowcount
+    """Move a load from staging to staged, if the current attempt accounts for every offset of the plan."""
+    where = {"load_id": load.load_id, "attempt": attempt}
+    summed = _statements.execute(connection, "sum_stage_tasks", **where)
     if summed != len(load.ranges):
         raise StageError(
-            f"attempt {attempt} staged {summed} of {len(load.ranges)} ranges whole.",
+            f"attempt {attempt} staged {summed} of {len(load.ranges)} ranges completely.",
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
             next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
         )
-    _expect_one(run(connection, "finish_staging", load_id=load.load_id, attempt=attempt), load, "staged")
+    _change(connection, "finish_staging", load, LoadState.STAGED, **where)
 
 
 def record_checks(connection: Connection, load: Load, results: Sequence[CheckResult]) -> None:
-    """Keep the results of the checks on the load's current attempt."""
-    run(connection, "forget_checks", load_id=load.load_id, attempt=load.attempt)
-    for ordinal, result in enumerate(results):
-        run(
-            connection,
-            "record_check",
-            load_id=load.load_id,
-            attempt=load.attempt,
-            ordinal=ordinal,
-            kind=result.kind,
-            expectation=result.expectation,
-            partition=result.partition,
-            column=result.column,
-            severity=result.severity,
-            success=result.success,
-            observed=Jsonb(result.observed),
-        )
+    """Record the results of the checks on the load's current attempt."""
+    check_result.record_checks(connection, load.load_id, load.attempt, results)
 
 
 def pass_checks(connection: Connection, load: Load) -> None:
     """Move a load from staged to validated."""
-    _expect_one(run(connection, "pass_checks", load_id=load.load_id, attempt=load.attempt), load, "validated")
+    _change(connection, "pass_checks", load, LoadState.VALIDATED, load_id=load.load_id, attempt=load.attempt)
 
 
 def hold_load(connection: Connection, load: Load, cause: str) -> None:
     """Move a load from staged to held."""
-    _expect_one(run(connection, "hold_load", load_id=load.load_id, attempt=load.attempt, cause=cause), load, "held")
-    record_event(connection, "penstock", load, "held", cause)
+    where = {"load_id": load.load_id, "attempt": load.attempt}
+    _change(connection, "hold_load", load, LoadState.HELD, **where, cause=cause)
+    record_event(connection, "penstock", load, LoadState.HELD, cause)
 
 
 def fail_load(connection: Connection, load: Load, cause: str) -> None:
-    """End a load that would fail again however often it is tried; `load` says which state it leaves."""
-    ended = run(connection, "fail_load", load_id=load.load_id, state=load.state, attempt=load.attempt, cause=cause)
-    _expect_one(ended, load, "failed")
-    record_event(connection, "penstock", load, "failed", cause)
+    """End a load because another attempt would fail for the same reason; `load.state` is the state it leaves."""
+    where = {"load_id": load.load_id, "state": load.state, "attempt": load.attempt}
+    _change(connection, "fail_load", load, LoadState.FAILED, **where, cause=cause)
+    record_event(connection, "penstock", load, LoadState.FAILED, cause)
 
 
-def record_event(connection: Connection, actor: str, load: Load, what: str, why: str | None) -> None:
-    """Note who did what."""
-    run(
-        connection,
-        "record_event",
-        actor=actor,
-        pipeline_id=load.pipeline_id,
-        load_id=load.load_id,
-        what=what,
-        why=why,
-    )
+def publish_load(connection: Connection, load: Load) -> None:
+    """Move a load from validated to published."""
+    if _statements.execute(connection, "publish_load", load_id=load.load_id, attempt=load.attempt) != 1:
+        raise FencedError(pipeline=load.pipeline, load=load.load_id)
 
 
-def record_pipeline_event(connection: Connection, actor: str, pipeline_id: int, what: str, why: str) -> None:
-    """Note who did what to a pipeline, and to no load of it."""
-    run(connection, "record_event", actor=actor, pipeline_id=pipeline_id, load_id=None, what=what, why=why)
+def release_load(connection: Connection, load: Load) -> bool:
+    """Move a load from held to validated; False if it is in another state by now."""
+    return _statements.execute(connection, "release_load", load_id=load.load_id) == 1
 
 
-def refuse_silence(who: str, why: str, *, pipeline: str | None = None, load: int | None = None) -> None:
-    """Refuse a decision of nobody, or for no reason."""
-    for name, text in (("who decides", who), ("why", why)):
-        if not text.strip():
-            raise WrongUseError(
-                f"it is not said {name}.", pipeline=pipeline, load=load, next_step=advice.GIVE_WHO_AND_WHY
-            )
+def discard_load(connection: Connection, load: Load) -> bool:
+    """Move an open load to discarded; False if it is in another state by now."""
+    return _statements.execute(connection, "discard_load", load_id=load.load_id, state=load.state) == 1
 
 
-def _expect_one(cursor: psycopg.Cursor[dict[str, Any]], load: Load, becomes: str) -> None:
-    if cursor.rowcount != 1:
+def roll_back_load(connection: Connection, load: Load, why: str, days: int) -> None:
+    """Move a load from published to rolled_back; its rows are kept for some days."""
+    if _statements.execute(connection, "roll_back_load", load_id=load.load_id, why=why, days=days) != 1:
+        raise FencedError(pipeline=load.pipeline, load=load.load_id)
+
+
+def republish_load(connection: Connection, load: Load) -> None:
+    """Move a load from rolled_back to published."""
+    if _statements.execute(connection, "republish_load", load_id=load.load_id) != 1:
+        raise FencedError(pipeline=load.pipeline, load=load.load_id)
+
+
+def read_staged_ranges(connection: Connection, load_id: int) -> list[dict[str, Any]]:
+    """Read the ranges of a load with their counts, by the keys of the JSON documents."""
+    return _statements.fetch_all(connection, dict, "read_staged_ranges", load_id=load_id)
+
+
+def _make_load_of_run(load_id: int, state: str) -> LoadOfRun:
+    return LoadOfRun(load_id, LoadState(state))
+
+
+def _make_open_load(
+    load_id: int, state: str, declaration: Mapping[str, Any], cause: str | None, run_id: str
+) -> OpenLoad:
+    # The declaration of a load that is not held is not compared with anything.
+    declared = Pipeline.read_kept(declaration) if state == LoadState.HELD else None
+    return OpenLoad(load_id, LoadState(state), declared, cause, run_id)
+
+
+def _change(connection: Connection, statement: str, load: Load, becomes: LoadState, **values: object) -> None:
+    if _statements.execute(connection, statement, **values) != 1:
         raise _fenced(load, f"was about to become {becomes}")
 
 

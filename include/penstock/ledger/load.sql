@@ -1,5 +1,5 @@
 -- name: read_load
--- One load with its pipeline and the identity of the log it was planned on.
+-- One load with its pipeline and the identity of the topic that it was planned on.
 select l.load_id, l.pipeline_id, p.name as pipeline, l.generation_id, l.kind, l.state, l.attempt, l.run_id,
        l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.superseded_by, g.cluster_id, g.topic_id,
        l.application_id, l.backfill_id
@@ -9,98 +9,86 @@ join penstock.generation g on g.generation_id = l.generation_id
 where l.load_id = %(load_id)s
 
 -- name: read_load_ranges
--- The plan of a load.
+-- The ranges of a load's plan.
 select partition, from_offset, until_offset from penstock.load_range
 where load_id = %(load_id)s order by partition, from_offset
 
--- name: register_pipeline
--- The pipeline's row, made or brought up to date with its declaration.
-insert into penstock.pipeline as p (name, topic, target, declaration)
-values (%(name)s, %(topic)s, %(target)s, %(declaration)s)
-on conflict (name) do update
-    set topic = excluded.topic, target = excluded.target, declaration = excluded.declaration, changed_at = now()
-    where p.declaration is distinct from excluded.declaration
-
--- name: lock_pipeline
--- The one lock of plan and publish. It lets foreign keys through (no key update).
-select pipeline_id, declaration from penstock.pipeline where name = %(name)s for no key update
+-- name: read_staged_ranges
+-- The ranges of a load with the number of rows, quarantined records and holes in each.
+select partition, from_offset as "from", until_offset as until, rows, quarantined, holes
+from penstock.ranges where load_id = %(load_id)s order by 1, 2
 
 -- name: find_load_of_run
--- The load that a run owns, or the newest it owned.
+-- The newest load that a run has planned.
 select load_id, state from penstock.load
 where pipeline_id = %(pipeline_id)s and run_id = %(run_id)s
 order by load_id desc limit 1
 
 -- name: find_open_live_load
--- The unfinished live load of a pipeline; the index load_live allows one.
+-- The open live load of a pipeline; the unique index load_live allows one at most.
 select load_id, state, declaration, cause, run_id from penstock.load
 where pipeline_id = %(pipeline_id)s and kind = 'live'
   and state in ('planned', 'staging', 'staged', 'validated', 'held')
 
+-- name: find_open_loads
+-- The open loads of a target: their tables may still be attached to it, so no merged leaf may take their place.
+select load_id from penstock.load
+where state in ('planned', 'staging', 'staged', 'validated', 'held') and declaration ->> 'target' = %(target)s
+order by load_id
+
 -- name: supersede_load
--- Fence: whoever still works on this load finds it ended.
+-- Fences an open load: a process that still works on the load finds it ended.
 update penstock.load
 set state = 'superseded', ended_at = now(), cause = %(cause)s
 where load_id = %(load_id)s and state = %(state)s
 
 -- name: name_successor
--- Which load took over from a superseded one.
+-- Records which load replaced a superseded load.
 update penstock.load set superseded_by = %(successor)s where load_id = %(load_id)s and state = 'superseded'
 
--- name: newest_generation
--- The incarnation of the topic that is loaded.
-select generation_id, cluster_id, topic_id, epoch from penstock.generation
-where pipeline_id = %(pipeline_id)s order by generation_id desc limit 1
+-- name: supersede_failed_load
+-- A resumed backfill replaces a failed load by a new load of the same ranges.
+update penstock.load set state = 'superseded', superseded_by = %(successor)s, ended_at = now()
+where load_id = %(load_id)s and state = 'failed'
 
--- name: open_generation
--- A new incarnation of the topic, and how often this very topic has been adopted.
-insert into penstock.generation (pipeline_id, cluster_id, topic_id, epoch)
-values (%(pipeline_id)s, %(cluster_id)s, %(topic_id)s, %(epoch)s) returning generation_id
+-- name: supersede_replaced_loads
+-- Ends published loads that cover nothing any more, because a replay has replaced all of their ranges.
+update penstock.load l set state = 'superseded', superseded_by = %(successor)s, ended_at = now()
+where load_id = any (%(load_ids)s) and state = 'published'
+  and not exists (select from penstock.coverage c where c.load_id = l.load_id)
 
--- name: read_positions
--- Restore: the next offset of each partition.
-select partition, position, origin, leader_epoch from penstock.position where generation_id = %(generation_id)s
-
--- name: open_position
--- A partition seen for the first time; the caller checks that one row came out.
-insert into penstock.position (generation_id, partition, position, origin, leader_epoch)
-values (%(generation_id)s, %(partition)s, %(position)s, %(origin)s, %(leader_epoch)s)
-
--- name: move_position
--- Compare-and-set: the caller checks that one row came out.
-update penstock.position
-set position = %(until_offset)s, load_id = %(load_id)s, moved_at = now(),
-    leader_epoch = (select r.leader_epoch from penstock.load_range r
-                    where r.load_id = %(load_id)s and r.partition = %(partition)s and r.from_offset = %(from_offset)s)
-where generation_id = %(generation_id)s and partition = %(partition)s and position = %(from_offset)s
+-- name: end_open_loads
+-- Ends the open loads of a pipeline that adopts another log, in which their offsets mean other records.
+update penstock.load
+set state = case kind when 'live' then 'superseded' else 'discarded' end, ended_at = now(), cause = %(cause)s
+where pipeline_id = %(pipeline_id)s and state in ('planned', 'staging', 'staged', 'validated', 'held')
+returning load_id, state
 
 -- name: create_load
--- An immutable plan.
+-- Inserts a load. Its plan never changes.
 insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, backfill_id)
 values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s, %(backfill_id)s) returning load_id
 
--- name: create_load_range
--- One range of the plan.
+-- name: create_load_ranges
+-- Inserts the ranges of a plan. %(ranges)s is a JSON array.
 insert into penstock.load_range (load_id, partition, from_offset, until_offset, leader_epoch)
-values (%(load_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(leader_epoch)s)
-
--- name: be_at_work
--- Shared: who works on a load keeps nobody away. The lock is the session's.
-select pg_advisory_lock_shared(hashtextextended(%(work)s, 0))
+select %(load_id)s, r.partition, r.from_offset, r.until_offset, r.leader_epoch
+from jsonb_to_recordset(%(ranges)s) as r (partition int, from_offset bigint, until_offset bigint, leader_epoch int)
 
 -- name: begin_attempt
--- A new try: the one before it, should it still live, is no longer current.
+-- Begins the next attempt. The attempt before it no longer counts, even if its processes still run.
 update penstock.load
 set state = 'staging', attempt = attempt + 1, staging_at = now(), application_id = null, cause = null
 where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s returning attempt
 
 -- name: record_application
--- Which Spark application stages the attempt.
+-- Records which Spark application stages an attempt.
 update penstock.load set application_id = %(application_id)s
 where load_id = %(load_id)s and attempt = %(attempt)s and state = 'staging'
 
 -- name: sum_stage_tasks
--- What the tasks of an attempt wrote, summed into the ranges of its plan.
+-- Sums the counts of an attempt's tasks into the ranges of the plan. A range is updated only if its tasks cover all of
+-- its offsets.
 update penstock.load_range r
 set rows = s.rows, quarantined = s.quarantined, holes = s.holes
 from (select r2.partition, r2.from_offset, sum(t.rows) as rows, sum(t.quarantined) as quarantined, sum(t.holes) as holes
@@ -113,7 +101,7 @@ from (select r2.partition, r2.from_offset, sum(t.rows) as rows, sum(t.quarantine
 where r.load_id = %(load_id)s and r.partition = s.partition and r.from_offset = s.from_offset
 
 -- name: finish_staging
--- Staged: only the current attempt gets through.
+-- staging -> staged, for the current attempt only.
 update penstock.load l
 set state = 'staged', staged_at = now(), rows = s.rows, quarantined = s.quarantined, holes = s.holes
 from (select coalesce(sum(rows), 0) as rows, coalesce(sum(quarantined), 0) as quarantined,
@@ -122,47 +110,42 @@ from (select coalesce(sum(rows), 0) as rows, coalesce(sum(quarantined), 0) as qu
 where l.load_id = %(load_id)s and l.state = 'staging' and l.attempt = %(attempt)s
 
 -- name: pass_checks
--- Validated: the staged rows of this attempt passed.
+-- staged -> validated, for the current attempt only.
 update penstock.load set state = 'validated', validated_at = now()
 where load_id = %(load_id)s and state = 'staged' and attempt = %(attempt)s
 
 -- name: hold_load
--- Held: a check failed; a person decides.
+-- staged -> held: a check failed, and a person decides.
 update penstock.load set state = 'held', held_at = now(), cause = %(cause)s
 where load_id = %(load_id)s and state = 'staged' and attempt = %(attempt)s
 
 -- name: release_load
--- Approved by a person: on to publish.
+-- held -> validated: a person approved the load.
 update penstock.load set state = 'validated', validated_at = now()
 where load_id = %(load_id)s and state = 'held'
 
 -- name: discard_load
--- Discarded by a person: its ranges are planned again by the next load.
+-- Ends an open load by a person's decision. The next load plans its offsets again.
 update penstock.load set state = 'discarded', ended_at = now()
 where load_id = %(load_id)s and state = %(state)s
 
 -- name: fail_load
--- Failed for good: trying again would end the same way.
+-- staging -> failed: another attempt would fail for the same reason.
 update penstock.load set state = 'failed', ended_at = now(), cause = %(cause)s
 where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s
 
 -- name: publish_load
--- Published: the last statement of the one transaction.
+-- validated -> published: the last statement of the publish transaction.
 update penstock.load set state = 'published', published_at = now(), ended_at = now()
 where load_id = %(load_id)s and state = 'validated' and attempt = %(attempt)s
 
--- name: forget_checks
--- The results of an earlier run of the same checks on the same attempt.
-delete from penstock.check_result where load_id = %(load_id)s and attempt = %(attempt)s
+-- name: roll_back_load
+-- published -> rolled_back. The rows are kept for some days.
+update penstock.load
+set state = 'rolled_back', ended_at = now(), cause = %(why)s, kept_until = now() + make_interval(days => %(days)s)
+where load_id = %(load_id)s and state = 'published'
 
--- name: record_check
--- One expectation, of one partition or of the whole load.
-insert into penstock.check_result
-    (load_id, attempt, ordinal, kind, expectation, partition, "column", severity, success, observed)
-values (%(load_id)s, %(attempt)s, %(ordinal)s, %(kind)s, %(expectation)s, %(partition)s, %(column)s, %(severity)s,
-        %(success)s, %(observed)s)
-
--- name: record_event
--- Who did what, and why.
-insert into penstock.event (actor, pipeline_id, load_id, what, why)
-values (%(actor)s, %(pipeline_id)s, %(load_id)s, %(what)s, %(why)s)
+-- name: republish_load
+-- rolled_back -> published: the rollback is undone.
+update penstock.load set state = 'published', ended_at = published_at, cause = null, kept_until = null
+where load_id = %(load_id)s and state = 'rolled_back'

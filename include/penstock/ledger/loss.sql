@@ -1,19 +1,19 @@
--- name: record_loss
--- Offsets that are given up, and by whom.
+-- name: record_losses
+-- Records losses, with who accepted them and why. %(losses)s is a JSON array.
 insert into penstock.loss (pipeline_id, generation_id, partition, offsets, reason, actor, why)
-values (%(pipeline_id)s, %(generation_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), %(reason)s,
-        %(actor)s, %(why)s)
+select %(pipeline_id)s, %(generation_id)s, x.partition, int8range(x.from_offset, x.until_offset), x.reason, %(actor)s, %(why)s
+from jsonb_to_recordset(%(losses)s) as x (partition int, from_offset bigint, until_offset bigint, reason text, place int)
+order by x.place
 
--- name: pass_over_loss
--- Compare-and-set: the caller checks that one row came out. Which load came before stays known.
-update penstock.position set position = %(until_offset)s, moved_at = now()
-where generation_id = %(generation_id)s and partition = %(partition)s and position = %(from_offset)s
-
--- name: find_last_load
--- The load that brought a partition to its position.
-select load_id from penstock.position where generation_id = %(generation_id)s and partition = %(partition)s
+-- name: move_positions_over_losses
+-- Moves each position from the start of a loss to its end (compare-and-set). The load that moved the position before
+-- stays recorded. The caller checks that the positions of all losses came back.
+update penstock.position o set position = x.until_offset, moved_at = now()
+from jsonb_to_recordset(%(losses)s) as x (partition int, from_offset bigint, until_offset bigint)
+where o.generation_id = %(generation_id)s and o.partition = x.partition and o.position = x.from_offset
+returning x.partition, x.from_offset, x.until_offset
 
 -- name: read_last_timestamp
--- The time of the last record that a load published of a partition; {target} is read through its key.
+-- The time of the last row that a load published of a partition. The primary key of {target} finds it.
 select _timestamp from {target} where _load_id = %(load_id)s and _partition = %(partition)s
 order by _offset desc limit 1

@@ -1,17 +1,11 @@
--- name: find_pipeline
--- The pipeline, if it has planned anything yet.
-select pipeline_id from penstock.pipeline where name = %(name)s
-
 -- name: lock_maintenance
--- For as long as the session lasts: one process maintains a pipeline. False if another does.
+-- Takes the session lock of the one process that maintains a pipeline; false if another session holds it.
 select pg_try_advisory_lock(hashtextextended('penstock maintain ' || %(pipeline_id)s, 0)) as locked
 
--- name: lock_pipeline_now
--- The lock of plan and publish, or an error: who has it may wait for what this session holds.
-select from penstock.pipeline where pipeline_id = %(pipeline_id)s for no key update nowait
 
 -- name: read_leaves
--- The partitions of the target: bounds, bytes as the planner knows them, and how many loads each has ever held.
+-- The leaves of a target: their bounds, their size in bytes as the planner knows it, and how many published loads fall
+-- into each.
 select leaf.schema, leaf.name, leaf.from_load, leaf.until_load, leaf.size,
        (select count(*) from penstock.load l
         where l.load_id >= leaf.from_load and l.load_id < leaf.until_load
@@ -26,29 +20,20 @@ from (select n.nspname as schema, c.relname as name, b.bounds[1]::bigint as from
       where i.inhparent = to_regclass(%(target)s) and c.relkind = 'r' and b.bounds is not null) leaf
 order by leaf.from_load
 
--- name: find_unfinished
--- Loads that may still be attached to the target: no merged leaf may take their place.
-select load_id from penstock.load
-where state in ('planned', 'staging', 'staged', 'validated', 'held') and declaration ->> 'target' = %(target)s
-order by load_id
 
 -- name: find_past_kept
--- Loads that were rolled back, and whose rows have been kept for as long as was declared.
+-- Loads that were rolled back and whose keeping time is over.
 select load_id from penstock.load
 where pipeline_id = %(pipeline_id)s and state = 'rolled_back' and kept_until < now() order by load_id
 
 -- name: end_keeping
--- The rows of a load that was rolled back are kept no longer; the caller checks that one row came out.
+-- Records that the rows of a rolled back load are dropped. The caller checks that one row was updated.
 update penstock.load set kept_until = null
 where load_id = %(load_id)s and state = 'rolled_back' and kept_until < now()
 
--- name: forget_aside
--- What an undo would have covered again.
-delete from penstock.aside where load_id = %(load_id)s
-
 -- name: drop_uncounted
--- Quarantined records that never counted, or count no more: of attempts that were not the last, of loads that ended in
--- another way than published. They are kept for a while, for whoever looks for the cause.
+-- Deletes quarantined records that do not count: of attempts before the last one, and of loads that ended without
+-- being published. They are kept for some days, for the search for a cause.
 delete from penstock.quarantine q
 using penstock.load l
 where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s
@@ -57,7 +42,8 @@ where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s
        or l.state = 'rolled_back' and l.kept_until is null)
 
 -- name: empty_quarantine
--- Quarantined records past their time: what they held goes. Where each was, and why, stays: the offsets add up by it.
+-- Empties quarantined records after their keeping time. Their offsets and reasons stay, because every offset is
+-- accounted for.
 update penstock.quarantine q
 set key = null, value = null, headers = '[]', detail = 'dropped after its time', dropped_at = now()
 from penstock.load l
@@ -65,13 +51,13 @@ where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s and q.dropped_at
   and l.published_at < now() - make_interval(days => %(days)s)
 
 -- name: drop_old_tasks
--- What tasks of attempts wrote that were not the last.
+-- Deletes the counts of attempts before the last one.
 delete from penstock.stage_task t
 using penstock.load l
 where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s and t.attempt < l.attempt
 
 -- name: find_stray_merges
--- Tables of merges of this pipeline that ended before their table became a leaf.
+-- Tables of interrupted merges of a pipeline: they never became leaves.
 select c.relname as name
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
@@ -80,16 +66,16 @@ join penstock.load l on l.load_id = found[1]::bigint
 where n.nspname = 'penstock_stage' and c.relkind = 'r' and l.pipeline_id = %(pipeline_id)s
 
 -- name: read_left_out
--- The leaves that an earlier maintenance could not merge, with the reason.
+-- The leaves that an earlier maintenance could not merge.
 select from_load, until_load, leaf, reason from penstock.left_out where pipeline_id = %(pipeline_id)s order by from_load
 
--- name: leave_out
--- A leaf cannot be merged.
+-- name: record_left_out
+-- Records that a leaf cannot be merged, and why.
 insert into penstock.left_out (pipeline_id, from_load, until_load, leaf, reason)
 values (%(pipeline_id)s, %(from_load)s, %(until_load)s, %(leaf)s, %(reason)s)
 on conflict (pipeline_id, from_load) do update
 set until_load = excluded.until_load, leaf = excluded.leaf, reason = excluded.reason, found_at = now()
 
--- name: take_in
--- A leaf can be merged again, or is not there any more.
+-- name: forget_left_out
+-- Deletes that record: the leaf can be merged again, or does not exist any more.
 delete from penstock.left_out where pipeline_id = %(pipeline_id)s and from_load = %(from_load)s

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import advice
 from penstock.errors import WrongUseError
+from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     import psycopg
 
 MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
+
+_statements = Statements("ledger/migration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Difference:
     changed: tuple[str, ...] = ()
 
     def refuse(self) -> None:
-        """Refuse a ledger that a newer version made, or one that was made by other texts of the migrations."""
+        """Refuse a ledger of a newer version, and a ledger whose migrations had other texts."""
         if self.unknown:
             raise WrongUseError(
                 f"the ledger in this database is newer than this version of Penstock, which does not know "
@@ -35,16 +38,16 @@ class Difference:
             )
         if self.changed:
             raise WrongUseError(
-                f"the ledger in this database was made by other texts of {', '.join(self.changed)} than those of this "
-                "version of Penstock.",
+                f"the texts of these migrations of the ledger in this database are not those of this version of "
+                f"Penstock: {', '.join(self.changed)}.",
                 next_step=advice.INSTALL_RELEASE_AGAIN,
             )
 
     def refuse_missing(self) -> None:
-        """Refuse a ledger that has not been brought up to date."""
+        """Refuse a ledger on which migrations are missing."""
         if self.missing:
             raise WrongUseError(
-                f"the ledger in this database lacks {', '.join(self.missing)}.",
+                f"the ledger in this database is missing migrations: {', '.join(self.missing)}.",
                 next_step=advice.MIGRATE_ONCE,
             )
 
@@ -65,12 +68,9 @@ def read_checksums() -> dict[str, str]:
 def compare_migrations(connection: psycopg.Connection[Any]) -> Difference:
     """Compare the migrations that were applied to the database with those that this version of Penstock knows."""
     known = read_checksums()
-    present = connection.execute("select to_regclass('penstock.migration')").fetchone()
-    if present is None or present[0] is None:
+    if not _statements.fetch_value(connection, bool, "has_migrations"):
         return Difference(missing=tuple(known))
-    # Ledgers from before migration 0015 have no such column.
-    rows = connection.execute("select name, to_jsonb(m) ->> 'checksum' from penstock.migration m order by name")
-    applied: dict[str, str | None] = dict(rows.fetchall())
+    applied = dict(_statements.fetch_all(connection, _make_applied, "read_applied"))
     return Difference(
         missing=tuple(name for name in known if name not in applied),
         unknown=tuple(name for name in applied if name not in known),
@@ -79,26 +79,22 @@ def compare_migrations(connection: psycopg.Connection[Any]) -> Difference:
 
 
 def apply_migrations(connection: psycopg.Connection[Any]) -> list[str]:
-    """Apply what is missing, in the caller's transaction; the names of what was applied come back."""
-    connection.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+    """Apply the missing migrations, in the caller's transaction; the names of the applied migrations."""
+    _statements.execute(connection, "lock_migrations", lock=MIGRATION_LOCK)
     difference = compare_migrations(connection)
     difference.refuse()
     if not difference.missing:
         return []
-    connection.execute(
-        "create schema if not exists penstock;"
-        " create table if not exists penstock.migration"
-        " (name text primary key, applied_at timestamptz not null default now())"
-    )
+    _statements.execute(connection, "create_schema")
+    _statements.execute(connection, "create_migrations")
     known = read_migrations()
     for name in difference.missing:
         connection.execute(known[name])
-        connection.execute("insert into penstock.migration (name) values (%s)", [name])
+        _statements.execute(connection, "record_migration", name=name)
     sums = read_checksums()
-    connection.execute(
-        "update penstock.migration m set checksum = known.checksum"
-        " from unnest(%s::text[], %s::text[]) as known (name, checksum)"
-        " where known.name = m.name and m.checksum is null",
-        [list(sums), list(sums.values())],
-    )
+    _statements.execute(connection, "record_checksums", names=list(sums), checksums=list(sums.values()))
     return list(difference.missing)
+
+
+def _make_applied(name: str, checksum: str | None) -> tuple[str, str | None]:
+    return name, checksum

@@ -1,6 +1,7 @@
-"""The roles of PostgreSQL: who owns the ledger, who loads, who checks and who reads.
+"""The roles of PostgreSQL: the owner of the ledger, the loader, the checker and the readers.
 
-`penstock migrate` makes them where it may. A statement that PostgreSQL refuses comes back, for a person who may run it.
+`penstock migrate` creates them and grants their rights. It returns the statements that PostgreSQL refuses, so that a
+person with more rights can run them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 OWNER, LOADER, CHECKER = "penstock_owner", "penstock_loader", "penstock_checker"
 READER, QUARANTINE_READER = "penstock_reader", "penstock_quarantine_reader"
 ROLES = (OWNER, LOADER, CHECKER, READER, QUARANTINE_READER)
-# A merge must see since when other sessions read. Without a login of the checks' own, they run by `set role`.
+# A merge must see when the transactions of other sessions began. Checks without a login of their own run by `set role`.
 MEMBERS = (("pg_read_all_stats", LOADER), (CHECKER, LOADER), (READER, QUARANTINE_READER))
 SCHEMAS = (
     (LOADER, "penstock", "usage"),
@@ -33,7 +34,8 @@ DATABASE = (
     (CHECKER, "connect"),
     (READER, "connect"),
 )
-# The tables that the statements in sql/ write, and no others: a test compares. The loader may read all of them.
+# The tables that the SQL statements of the package write, and no others: a test compares. The loader may read all of
+# them.
 WRITES = {
     "aside": ("insert", "delete"),
     "backfill": ("insert",),
@@ -59,17 +61,17 @@ WRITES = {
 }
 QUARANTINE = "quarantined"
 PAYLOADS = ["key", "value", "headers"]
-# Roles belong to the whole server: a migration of another database may make the same one at the same time.
+# Roles belong to the whole server: a migration of another database may create the same role at the same time.
 MEANWHILE = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation, psycopg.errors.InternalError_)
 
 TRIES = 10
 GIVE_ROLES = "docs/how-to/give-roles-their-rights.md says how to change that"
 
-_query = Room("ledger/roles").run
+_statements = Statements("ledger/roles")
 
 
 def arrange_roles(connection: Connection) -> list[str]:
-    """Make the roles and their rights, in the caller's transaction; the statements that were refused come back."""
+    """Create the roles and grant their rights, in the caller's transaction; the statements that were refused."""
     return [
         statement
         for find in (
@@ -92,7 +94,7 @@ def _apply(connection: Connection, find: Callable[[Connection], list[str]]) -> l
 
 
 def _try(connection: Connection, statement: str) -> bool:
-    """Run a statement; true if another session was at the same."""
+    """Run a statement; True if another session created the same role or right at the same time."""
     try:
         with connection.transaction():
             connection.execute(statement.encode())
@@ -122,7 +124,7 @@ def _find_schema_grants(connection: Connection) -> list[str]:
 
 
 def _find_table_grants(connection: Connection) -> list[str]:
-    relations = {row["name"]: row["is_view"] for row in _query(connection, "read_relations")}
+    relations = dict(_statements.fetch_all(connection, _make_relation, "read_relations"))
     wanted = [(LOADER, name, right) for name in relations for right in ("select", *WRITES.get(name, ()))]
     wanted += [(READER, name, "select") for name, is_view in relations.items() if is_view and name != QUARANTINE]
     wanted += [(QUARANTINE_READER, QUARANTINE, "select")]
@@ -139,12 +141,16 @@ def _find_database_grants(connection: Connection) -> list[str]:
 
 
 def _find(connection: Connection, name: str, **values: object) -> list[str]:
-    return [row["statement"] for row in _query(connection, name, **values)]
+    return _statements.fetch_values(connection, str, name, **values)
+
+
+def _make_relation(name: str, is_view: bool) -> tuple[str, bool]:
+    return name, is_view
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRole:
-    """The role of a session. One that does not see snapshots is not shown since when other sessions read."""
+    """The role of a session; `sees_snapshots` if it sees when the transactions of other sessions began."""
 
     name: str
     is_superuser: bool
@@ -152,15 +158,15 @@ class OwnRole:
 
     @property
     def grant_of_stats(self) -> str:
-        """The statement that lets it see snapshots."""
+        """The statement that lets the role see snapshots."""
         return f"grant pg_read_all_stats to {self.name}"
 
 
 def read_own_role(connection: Connection) -> OwnRole:
     """Read the role of the session."""
-    return OwnRole(**Room("ledger/roles").run_for_row(connection, "read_own_role"))
+    return _statements.fetch_only(connection, OwnRole, "read_own_role")
 
 
 def hand_over_tables(connection: Connection) -> None:
-    """Give the loader what a superuser has loaded so far, in the caller's transaction."""
-    _query(connection, "hand_over_tables")
+    """Make the loader the owner of the tables that a superuser has loaded, in the caller's transaction."""
+    _statements.execute(connection, "hand_over_tables")

@@ -1,12 +1,12 @@
 -- name: find_missing_roles
--- The statements that make the roles that the server does not have. No role may log in by itself.
+-- Statements that create the roles that the server does not have. No role may log in by itself.
 select format('create role %%I nologin', name) as statement
 from unnest(%(names)s::text[]) as name
 where not exists (select from pg_roles where rolname = name)
 
 -- name: find_missing_memberships
--- The statements that make one role a member of another. The owner of a ledger that was made before there were roles
--- keeps its rights as a loader; who migrates without being a superuser acts as the owner.
+-- Statements that make one role a member of another. The owner of a ledger from before the roles keeps its rights as a
+-- loader. A role that migrates without being a superuser acts as the owner.
 with wanted (role, member) as (
     select r, m from unnest(%(roles)s::text[], %(members)s::text[]) as w (r, m)
     union all
@@ -24,7 +24,7 @@ where not exists (select from pg_auth_members a
                     and (to_jsonb(a) ->> 'set_option') is distinct from 'false')
 
 -- name: find_other_owners
--- The statements that give the ledger to its owner. Tables of attempts and kept rows belong to the role that loads.
+-- Statements that give the ledger to its owner. Tables of attempts and kept rows belong to the role that loads.
 select format('alter schema %%I owner to %%I', n.nspname, %(owner)s::text) as statement
 from pg_namespace n join pg_roles o on o.oid = n.nspowner
 where n.nspname in ('penstock', 'penstock_stage', 'penstock_kept') and o.rolname <> %(owner)s::text
@@ -43,7 +43,7 @@ select relname as name, relkind = 'v' as is_view from pg_class
 where relnamespace = to_regnamespace('penstock') and relkind in ('r', 'v') order by relname
 
 -- name: find_missing_table_grants
--- The statements that grant what the roles need on tables and views of the ledger.
+-- Statements that grant the rights that the roles need on tables and views of the ledger.
 select format('grant %%s on penstock.%%I to %%I', string_agg(w.privilege, ', ' order by w.privilege), w.relation, w.role)
        as statement
 from unnest(%(roles)s::text[], %(relations)s::text[], %(privileges)s::text[]) as w (role, relation, privilege)
@@ -53,7 +53,7 @@ where not exists (select from aclexplode(c.relacl) a join pg_roles r on r.oid = 
 group by w.relation, w.role order by w.role, w.relation
 
 -- name: find_missing_column_grants
--- The statement that grants all columns of a view but some.
+-- The statement that grants all columns of a view except some.
 select format('grant select (%%s) on penstock.%%I to %%I', string_agg(format('%%I', t.attname), ', ' order by t.attnum),
               %(view)s::text, %(role)s::text) as statement
 from pg_attribute t
@@ -62,7 +62,7 @@ where t.attrelid = to_regclass('penstock.' || quote_ident(%(view)s)) and t.attnu
 having count(*) > 0
 
 -- name: find_missing_schema_grants
--- The statements that grant what the roles need on the schemas.
+-- Statements that grant the rights that the roles need on the schemas.
 select format('grant %%s on schema %%I to %%I', string_agg(w.privilege, ', ' order by w.privilege), w.schema, w.role)
        as statement
 from unnest(%(roles)s::text[], %(schemas)s::text[], %(privileges)s::text[]) as w (role, schema, privilege)
@@ -72,7 +72,7 @@ where not exists (select from aclexplode(n.nspacl) a join pg_roles r on r.oid = 
 group by w.schema, w.role order by w.role, w.schema
 
 -- name: find_missing_database_grants
--- The statements that grant what the roles need on this database; everybody's rights count, too.
+-- Statements that grant the rights that the roles need on this database; rights of PUBLIC count too.
 select format('grant %%s on database %%I to %%I', string_agg(w.privilege, ', ' order by w.privilege), d.datname, w.role)
        as statement
 from unnest(%(roles)s::text[], %(privileges)s::text[]) as w (role, privilege)
@@ -83,12 +83,13 @@ where not exists (select from aclexplode(coalesce(d.datacl, acldefault('d', d.da
 group by d.datname, w.role order by w.role
 
 -- name: read_own_role
--- The role of this session, and what of it matters to Penstock.
+-- The role of this session, and its attributes that matter to Penstock.
 select current_user::text as name, rolsuper as is_superuser, pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_snapshots
 from pg_roles where rolname = current_user
 
 -- name: hand_over_tables
--- Targets, their leaves and the tables of loads that a superuser made become the loader's: it has to attach and to drop.
+-- Makes the loader the owner of targets, leaves and tables of loads that a superuser created: the loader has to attach
+-- and drop them.
 do $$
 declare
     found record;

@@ -1,6 +1,6 @@
 -- name: find_stage_tasks
--- Whether the attempt ($2) of the load ($1) still counts, and what some try of the tasks $3 to $4 has committed already.
--- Another driver of the same attempt may have moved the load on while these tasks ran.
+-- Whether the attempt ($2) of the load ($1) still counts, and what some try of the tasks $3 to $4 has committed
+-- already. Another driver of the same attempt may have changed the state of the load while these tasks ran.
 select l.attempt = $2::int and l.state in ('staging', 'staged', 'validated', 'held', 'published') as current,
        t.task, t.rows, t.quarantined, t.holes, t.partition, t.from_offset, t.until_offset
 from penstock.load l
@@ -8,8 +8,8 @@ left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int
 where l.load_id = $1::bigint
 
 -- name: settle_stage_tasks
--- One try of each task gets through, and only while its attempt counts; no row comes back for the others. The tasks ($3)
--- are JSON: one statement records a whole group.
+-- Records tasks: one try of each task succeeds, and only while its attempt counts; no row comes back for the other
+-- tries. The tasks ($3) are JSON, so that one statement records a whole group.
 insert into penstock.stage_task
     (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes, log_hash)
 select $1::bigint, $2::int, t.task, t.partition, t.from_offset, t.until_offset, t.rows, t.quarantined, t.holes, t.log_hash
@@ -21,10 +21,10 @@ on conflict do nothing
 returning task
 
 -- name: read_stage_tasks
--- What the tasks of an attempt wrote.
+-- The counts of an attempt's tasks.
 select task, partition, from_offset, until_offset, rows, quarantined, holes from penstock.stage_task
 where load_id = %(load_id)s and attempt = %(attempt)s order by task
 
 -- name: lock_staging
--- Two drivers of one attempt finish one after the other, without keeping the planner from the load's row.
+-- Makes two drivers of one attempt finish one after the other. The planner can still lock the row of the load.
 select pg_advisory_xact_lock(hashtextextended(%(name)s, 0))

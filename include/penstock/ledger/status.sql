@@ -1,8 +1,9 @@
 -- name: read_pipelines
--- Each pipeline with its newest generation, its newest live load and whether somebody works on it, what it is held for,
--- what is missing below, and what was found wrong: by the newest verification, and of the log since all of it was read again.
-select p.name, p.pipeline_id, g.generation_id, g.cluster_id, g.topic_id,
-       l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody, h.kind as hold, h.cause as hold_cause, h.began_at,
+-- Each pipeline with its newest generation, its newest live load and whether a process works on it, its open hold, its
+-- gaps and losses, and its faults: those of the newest verification, and changes of the log found since the last
+-- verification that read all of the log again.
+select p.name, g.generation_id, g.cluster_id, g.topic_id,
+       l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
         where x.pipeline = p.name and x.generation = g.generation_id) as gaps,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.losses x
@@ -24,7 +25,7 @@ cross join lateral (
                      and k.database = (select oid from pg_database where datname = current_database())
                      and (k.classid::bigint << 32 | k.objid::bigint)
                          in (hashtextextended('penstock work ' || l.load_id, 0),
-                             hashtextextended('penstock work ' || l.load_id || ' ' || l.attempt, 0))) as somebody
+                             hashtextextended('penstock work ' || l.load_id || ' ' || l.attempt, 0))) as somebody_works
     from (select case l.state
                      when 'planned' then l.planned_at
                      when 'staging' then greatest(l.staging_at,
@@ -43,12 +44,21 @@ cross join lateral (select max(f.verification_id) as verification_id, count(*) a
                            or f.kind = 'log_changed' and w.verification_id >= coalesce(v.newest_whole, 0))) found
 where p.name = any(%(names)s)
 
--- name: read_positions
--- Where each partition of a generation stands.
-select partition, position from penstock.position where generation_id = %(generation_id)s order by partition
-
 -- name: read_progress
--- How far the load that is being staged has come.
+-- The progress of the load of a pipeline that is being staged.
 select partition, planned, done, rows_per_second from penstock.progress
 where load_id = (select max(load_id) from penstock.loads where pipeline = %(pipeline)s and state = 'staging')
 order by partition
+
+-- name: read_known
+-- Each pipeline with the topic that it has loaded so far, its positions, and how many leaves its target has; no row
+-- before its first plan.
+select p.name, g.cluster_id, g.topic_id,
+       (select count(*) from pg_inherits where inhparent = to_regclass(wanted.target)) as leaves,
+       coalesce(json_object_agg(s.partition, s.position) filter (where s.partition is not null), '{}') as positions
+from unnest(%(names)s::text[], %(targets)s::text[]) as wanted (name, target)
+join penstock.pipeline p on p.name = wanted.name
+join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id
+              order by generation_id desc limit 1) g on true
+left join penstock.position s on s.generation_id = g.generation_id
+group by p.name, g.cluster_id, g.topic_id, wanted.target

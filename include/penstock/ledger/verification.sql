@@ -1,5 +1,5 @@
--- name: read_standings
--- Every partition of every generation, with what became of its offsets.
+-- name: read_partitions
+-- Every partition of every generation, with the ranges that are covered, lost or a gap.
 select g.generation_id as generation, o.partition, least(o.origin, o.position) as origin, o.position,
        (select coalesce(json_agg(json_build_array(lower(c.offsets), upper(c.offsets))), '[]') from penstock.coverage c
         where c.generation_id = g.generation_id and c.partition = o.partition) as covered,
@@ -14,7 +14,7 @@ where p.name = %(pipeline)s
 order by 1, 2
 
 -- name: find_odd_loads
--- Loads that do not fit what they cover.
+-- Loads that contradict the ranges they cover.
 with covered as (
     select l.load_id, l.generation_id, l.state, c.partition, c.offsets, c.rows, c.quarantined, c.holes
     from penstock.coverage c join penstock.load l using (load_id) join penstock.pipeline p on p.pipeline_id = l.pipeline_id
@@ -50,7 +50,7 @@ where p.name = %(pipeline)s and l.state = 'published'
 order by 1
 
 -- name: find_covering_loads
--- The loads that hold anything of a pipeline's target, each with the leaf that has its place.
+-- The loads that cover a range of a pipeline, each with the leaf that holds its rows.
 select l.load_id, l.generation_id, l.declaration::text as declaration, leaf.name as leaf
 from penstock.load l
 join penstock.pipeline p using (pipeline_id)
@@ -66,7 +66,8 @@ where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.
 order by l.load_id
 
 -- name: count_rows
--- The rows of loads by the ranges they cover, with what they are known to lack; those in no range come as strays.
+-- The rows of loads by the ranges they cover, with the known difference of the load; rows outside the ranges are
+-- returned as strays.
 with covered as (
     select c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
            c.quarantined,
@@ -84,8 +85,9 @@ held as (
          and t._offset >= c.from_offset and t._offset < c.until_offset
     group by 1, 2, 3
 )
-select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows, coalesce(h.rows, 0), c.row_hash,
-       coalesce(h.row_hash, 0), c.quarantined, c.in_quarantine, d.rows, d.row_hash, false
+select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows as said, coalesce(h.rows, 0) as found,
+       c.row_hash as said_hash, coalesce(h.row_hash, 0) as found_hash, c.quarantined as said_quarantined,
+       c.in_quarantine as found_quarantined, d.rows as lacked, d.row_hash as lacked_hash, false as stray
 from covered c
 left join held h using (load_id, partition, from_offset)
 left join penstock.difference d using (load_id, partition)
@@ -94,34 +96,39 @@ select load_id, partition, first, last + 1, 0, rows, 0, row_hash, 0, 0, null, nu
 order by 1, 2, 3
 
 -- name: find_orphans
--- Rows that name a load which covers nothing of this pipeline.
-select t._load_id, t._partition, count(*), min(t._offset), max(t._offset)
+-- Rows of loads that cover nothing of this pipeline.
+select t._load_id as load_id, t._partition as partition, count(*) as rows, min(t._offset) as from_offset,
+       max(t._offset) + 1 as until_offset
 from {target} t
 where not exists (select from penstock.coverage c join penstock.pipeline p using (pipeline_id)
                   where p.name = %(pipeline)s and c.load_id = t._load_id)
 group by 1, 2 order by 1, 2 limit 100
 
 -- name: begin_verification
--- Somebody looks.
+-- Begins a verification.
 insert into penstock.verification (pipeline_id, actor, share)
 select pipeline_id, %(actor)s, %(share)s from penstock.pipeline where name = %(pipeline)s
 returning verification_id
 
 -- name: end_verification
--- What was looked at.
+-- Ends a verification with its counts.
 update penstock.verification
 set ended_at = now(), ranges = %(ranges)s, rows = %(rows)s, chunks = %(chunks)s, chunks_held = %(chunks_held)s,
     chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s
 where verification_id = %(verification_id)s
 
--- name: record_fault
--- What was found.
+-- name: record_faults
+-- Records the faults that were found. %(faults)s is a JSON array.
 insert into penstock.fault (verification_id, ordinal, kind, generation_id, load_id, partition, offsets, told)
-values (%(verification_id)s, %(ordinal)s, %(kind)s, %(generation_id)s, %(load_id)s, %(partition)s,
-        int8range(%(from_offset)s, %(until_offset)s), %(told)s)
+select %(verification_id)s, f.ordinal, f.kind, f.generation_id, f.load_id, f.partition,
+       int8range(f.from_offset, f.until_offset), f.told
+from jsonb_to_recordset(%(faults)s)
+     as f (ordinal int, kind text, generation_id int, load_id bigint, partition int, from_offset bigint,
+           until_offset bigint, told text)
 
 -- name: find_chunks
--- The chunks of the log that is loaded now, of loads that still hold some of them, with the fingerprints taken then.
+-- The chunks of the generation that is loaded now, of loads that still cover some of their offsets, with the
+-- fingerprints of the log.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
        t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
 from penstock.stage_task t
@@ -133,8 +140,8 @@ where p.name = %(pipeline)s
                 and c.offsets && int8range(t.from_offset, t.until_offset))
 order by t.partition, t.from_offset, t.load_id
 
--- name: ask_for_chunks
--- Chunks to read again, and which offsets of them the load still covers, if their rows are to be compared.
+-- name: request_chunks
+-- Requests chunks to be read again. If rows are to be compared, it records which of the offsets the load still covers.
 insert into penstock.reread (verification_id, load_id, attempt, task, covered)
 select %(verification_id)s, t.load_id, t.attempt, t.task,
        case when %(compare)s then (
@@ -145,9 +152,9 @@ select %(verification_id)s, t.load_id, t.attempt, t.task,
 from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as asked (load_id, attempt, task)
 join penstock.stage_task t using (load_id, attempt, task)
 
--- name: find_asked
--- The chunks that a verification wants read again. Of those whose rows are compared: the covered offsets, and which of
--- them a server has refused as rows, so that they are not asked for once more.
+-- name: find_requested_chunks
+-- The chunks that a verification wants to read again. If rows are compared: the covered offsets, and the offsets that
+-- PostgreSQL refused as rows, so that they are not compared.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
        t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic,
        (select jsonb_agg(jsonb_build_array(lower(o), upper(o))) from unnest(r.covered) o) as covered,
@@ -161,24 +168,27 @@ join penstock.pipeline p using (pipeline_id)
 where r.verification_id = %(verification_id)s
 order by t.partition, t.from_offset, t.load_id
 
--- name: find_asked_declarations
+-- name: find_requested_declarations
 -- The declarations of the chunks whose rows are compared, each with its loads.
 select l.declaration::text as declaration, array_agg(distinct l.load_id) as loads
 from penstock.reread r join penstock.load l using (load_id)
 where r.verification_id = %(verification_id)s and r.covered is not null
 group by 1
 
--- name: keep_reread
--- What another reader found in a chunk.
-update penstock.reread set records = %(records)s, log_hash = %(log_hash)s, rows = %(rows)s, row_hash = %(row_hash)s
-where verification_id = %(verification_id)s and load_id = %(load_id)s and task = %(task)s
+-- name: record_reread
+-- Records what another reader found in chunks. %(chunks)s is a JSON array.
+update penstock.reread r
+set records = c.records, log_hash = c.log_hash, rows = c.rows, row_hash = c.row_hash
+from jsonb_to_recordset(%(chunks)s)
+     as c (load_id bigint, task int, records bigint, log_hash bigint, rows bigint, row_hash numeric)
+where r.verification_id = %(verification_id)s and r.load_id = c.load_id and r.task = c.task
 
 -- name: read_reread
--- What was found in the chunks that were asked for.
+-- What another reader found in the requested chunks.
 select load_id, task, records, log_hash, rows, row_hash from penstock.reread where verification_id = %(verification_id)s
 
 -- name: sum_covered
--- The target's rows of the chunks whose rows are compared; of loads that are hashed alike.
+-- The rows of the target in the chunks whose rows are compared, for loads whose rows are hashed alike.
 select r.load_id, r.task, sum(held.rows)::bigint as rows, sum(held.row_hash) as row_hash
 from penstock.reread r
 join penstock.stage_task s using (load_id, attempt, task)
@@ -191,11 +201,11 @@ where r.verification_id = %(verification_id)s and r.load_id = any (%(loads)s)
 group by 1, 2
 
 -- name: forget_reread
--- The verification is over.
+-- Deletes the requests of a verification that is over.
 delete from penstock.reread where verification_id = %(verification_id)s
 
 -- name: create_again
--- A table for rows that are decoded again; each transaction leaves it empty, and it ends with its session.
+-- Creates a temporary table for rows that are decoded again. Each COMMIT empties it.
 create temporary table again on commit delete rows as table {target} with no data
 
 -- name: hash_again
@@ -203,8 +213,8 @@ create temporary table again on commit delete rows as table {target} with no dat
 select count(*), coalesce(sum({row_hash}), 0)::text from pg_temp.again
 
 -- name: compare_again
--- The offsets of a range at which the table and what was read again are not the same; rows too many only if wanted, for
--- a compacted log has fewer records.
+-- The offsets of a range at which {target} differs from the rows that were decoded again. Extra rows of {target} are
+-- listed only on request ($5 is false), because a compacted log has fewer records.
 select "offset", kind, count(*) over () as all_of_them
 from (select coalesce(t._offset, a._offset) as "offset",
              case when a._offset is null then 'too many' when t._offset is null then 'missing' else 'changed' end as kind
@@ -215,13 +225,8 @@ from (select coalesce(t._offset, a._offset) as "offset",
 order by 1 limit 20
 
 -- name: read_quarantined_offsets
--- The offsets of a range that a load put into the quarantine, and whether a server had refused their rows.
+-- The offsets of a range that a load quarantined, and whether PostgreSQL had refused their rows.
 select "offset", reason = 'refused_by_database' as refused
 from penstock.quarantine q join penstock.load l using (load_id, attempt)
 where q.load_id = %(load_id)s and q.partition = %(partition)s
   and "offset" >= %(from_offset)s and "offset" < %(until_offset)s
-
--- name: read_covered
--- What a load covers of a partition.
-select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
-where load_id = %(load_id)s and partition = %(partition)s order by 2

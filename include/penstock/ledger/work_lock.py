@@ -1,7 +1,7 @@
-"""A lock says that a process works on a load: a session of the database holds it, and it ends with the process.
+"""A session lock of PostgreSQL shows that a process works on a load; the lock ends with the process.
 
-The lock keeps nobody away: several processes may work on one load, and the attempt decides which of them counts.
-`status` reads from it whether anybody is at work at all.
+The lock is shared, so it blocks no other process: several processes may work on one load, and the attempt decides which
+of them counts. `penstock status` reads from the lock whether any process works on the load.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import psycopg
 
 from penstock.errors import PenstockError
 from penstock.ledger.connection import connect
-from penstock.ledger.statements import read_statements
+from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 SESSION = {
     "application_name": "penstock at work",
     "idle_session_timeout": "0",  # a server may be set to end sessions that do nothing
-    # The server notices within half a minute that a machine has lost its power.
+    # The server notices within 25 s that a machine has lost its power.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
 ASK_SECONDS, AGAIN_SECONDS = 10.0, 1.0
+
+_statements = Statements("ledger/work_lock")
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def at_work(uri: str, load_id: int, attempt: int | None = None) -> Iterator[None
 
 
 class _Keeper(threading.Thread):
-    """Keeps the lock, and takes it again when the server has been away meanwhile."""
+    """Keeps the lock, and takes it again after the server was out of reach."""
 
     def __init__(self, uri: str, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -54,7 +56,7 @@ class _Keeper(threading.Thread):
 
     def end(self) -> None:
         self._ended.set()
-        self.join(AGAIN_SECONDS)  # a thread that waits for a server out of reach ends with the process
+        self.join(AGAIN_SECONDS)  # a thread that still waits for the server ends with the process
 
     def run(self) -> None:
         while not self._ended.wait(ASK_SECONDS if self._connection else AGAIN_SECONDS):
@@ -69,12 +71,12 @@ class _Keeper(threading.Thread):
                 return self._connection
             return self._take()
         except (psycopg.Error, PenstockError):
-            return None  # the work itself finds out what became of the server
+            return None  # the work itself reports that the server is out of reach
 
     def _take(self) -> Connection:
         connection = connect(self._uri)
         connection.autocommit = True
         for name, value in SESSION.items():
             connection.execute("select set_config(%s, %s, false)", [name, value])
-        connection.execute(read_statements("ledger/load")["be_at_work"], {"work": self.name})
+        _statements.execute(connection, "take_work_lock", work=self.name)
         return connection

@@ -13,9 +13,8 @@ from penstock.errors import LogCutError, LogLostError, name_ranges
 from penstock.kafka.admin import find_offsets_at, read_log
 from penstock.kafka.held_back import describe_held_back
 from penstock.kafka.leader_epochs import find_truncations
-from penstock.ledger.load import run
+from penstock.ledger.generation import read_newest_generation, read_positions
 from penstock.load.loss import read_left
-from penstock.model.log import Identity, TopicLog
 from penstock.model.plan import Fault, Plan, find_faults, find_suspects, open_positions, plan_ranges
 from penstock.waiting import attempts
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.load.loss import Loss
-    from penstock.model.log import Isolation
+    from penstock.model.log import Identity, Isolation, TopicLog
 
 # For some seconds a broker that has just become leader may report an end from before.
 SETTLE_SECONDS = 6.0
@@ -60,17 +59,17 @@ class Answers:
 
 def read_standing(connection: Connection, pipeline_id: int) -> Standing:
     """Read what the ledger says now."""
-    row = run(connection, "newest_generation", pipeline_id=pipeline_id).fetchone()
-    if row is None:
+    newest = read_newest_generation(connection, pipeline_id)
+    if newest is None:
         return Standing(None, None, {})
-    identity = Identity(row["cluster_id"], row["topic_id"])
-    return Standing(row["generation_id"], identity, read_positions_with_epochs(connection, row["generation_id"]))
+    positions = read_positions_with_epochs(connection, newest.generation_id)
+    return Standing(newest.generation_id, newest.identity, positions)
 
 
 def read_positions_with_epochs(connection: Connection, generation_id: int) -> dict[int, tuple[int, int | None]]:
     """The positions of a generation, each with the epoch of the leader that told where the log ends."""
-    rows = run(connection, "read_positions", generation_id=generation_id)
-    return {row["partition"]: (row["position"], row["leader_epoch"]) for row in rows}
+    positions = read_positions(connection, generation_id)
+    return {each.partition: (each.position, each.leader_epoch) for each in positions}
 
 
 def ask_for_plan(kafka: Mapping[str, str], pipeline: Pipeline, standing: Standing) -> Answers:

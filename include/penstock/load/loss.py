@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from psycopg import sql
-
 from penstock import advice
 from penstock.errors import FencedError
 from penstock.kafka.first_records import read_first_timestamps
-from penstock.ledger.statements import Room, read_statements
+from penstock.ledger.generation import find_last_load
+from penstock.ledger.loss import LostRange, move_positions_over_losses, read_last_timestamp, record_lost_ranges
 from penstock.target.postgres.table import read_columns, target_identifier
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.plan import Fault
     from penstock.model.ranges import Range
-
-query = Room("ledger/loss").run
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,37 +71,27 @@ def date_losses(
 def record_losses(
     connection: Connection, pipeline_id: int, generation_id: int, losses: Sequence[Loss], actor: str, why: str
 ) -> None:
-    """Write losses down, and move the positions behind them, each from where it is known to stand."""
+    """Move the positions from the start of each loss to its end, and record the losses."""
+    moved = move_positions_over_losses(connection, generation_id, [loss.range for loss in losses])
     for loss in losses:
-        offsets: dict[str, object] = {
-            "generation_id": generation_id,
-            "partition": loss.range.partition,
-            "from_offset": loss.range.from_offset,
-            "until_offset": loss.range.until_offset,
-        }
-        if query(connection, "pass_over_loss", **offsets).rowcount != 1:
+        if loss.range not in moved:
             raise FencedError(
                 "the position moved while a loss was being recorded; nothing is recorded.",
                 ranges=[loss.range],
                 next_step=advice.SEE_STATUS_THEN_RETRY,
             )
-        query(
-            connection, "record_loss", pipeline_id=pipeline_id, reason=str(loss), actor=actor, why=why, **offsets
-        )  # fmt: skip
+    lost = [LostRange(loss.range, str(loss)) for loss in losses]
+    record_lost_ranges(connection, pipeline_id, generation_id, lost, actor, why)
 
 
 def _read_last_published(
     connection: Connection, pipeline: Pipeline, generation_id: int, partition: int
 ) -> datetime | None:
     """The time of the last record before a position, if a load has brought it and the table still has it."""
-    row = query(connection, "find_last_load", generation_id=generation_id, partition=partition).fetchone()
-    if row is None or row["load_id"] is None or "_timestamp" not in read_columns(connection, pipeline.target):
+    load_id = find_last_load(connection, generation_id, partition)
+    if load_id is None or "_timestamp" not in read_columns(connection, pipeline.target):
         return None
-    named = sql.SQL(read_statements("ledger/loss")["read_last_timestamp"].decode())
-    found = connection.execute(
-        named.format(target=target_identifier(pipeline.target)), {"load_id": row["load_id"], "partition": partition}
-    ).fetchone()
-    return found[0] if found else None
+    return read_last_timestamp(connection, target_identifier(pipeline.target), load_id, partition)
 
 
 def _date(timestamps: Mapping[int, int], fault: Fault) -> datetime | None:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import psycopg
-from psycopg.types.json import Jsonb
+from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.declaration.pipeline import Pipeline
-from penstock.errors import FencedError, HeldError, LogLostError, WrongUseError, name_ranges
+from penstock.errors import FencedError, HeldError, LogLostError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import Connection, open_ledger
 from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.generation import Position, open_generation, open_positions
 from penstock.ledger.hold import begin_hold, end_hold
-from penstock.ledger.load import read_load, record_event, run, run_for_row
+from penstock.ledger.load import (
+    create_load,
+    find_load_of_run,
+    find_open_live_load,
+    name_successor,
+    read_load,
+    supersede_load,
+)
+from penstock.ledger.pipeline import lock_pipeline, register_pipeline
 from penstock.load.log_fit import Answers, ask_for_plan, describe_faults, read_standing
 from penstock.load.loss import date_losses, record_losses
-from penstock.model.load import OPEN_STATES
+from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from penstock.model.load import Kind, Load
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.load import OpenLoad
+    from penstock.model.load import Load
     from penstock.model.log import TopicLog
-    from penstock.model.ranges import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,13 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
     with open_ledger(uri) as connection:
 
         def plan_or_hold(answers: Answers | None) -> Planned:
-            found = run(connection, "lock_pipeline", name=pipeline.name).fetchone()
+            pipeline_id = lock_pipeline(connection, pipeline.name)
             try:
                 with connection.transaction():  # inside the one that holds the lock: a savepoint
                     return plan_in(connection, pipeline, run_id, answers)
             except LogLostError as error:
-                if found:
-                    begin_hold(connection, found["pipeline_id"], error.hold, error.what)
+                if pipeline_id is not None:
+                    begin_hold(connection, pipeline_id, error.hold, error.what)
                 connection.commit()
                 raise
 
@@ -96,49 +102,29 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
         raise describe_faults(pipeline, answers.faults, losses)
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
-    ended_hold = fenced["load_id"] if fenced and fenced["state"] == "held" else None
+    ended_hold = fenced.load_id if fenced and fenced.state == LoadState.HELD else None
     recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
         told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
         return Planned(None, told, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
-    load = write_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
+    load = create_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:
-        run(connection, "name_successor", load_id=fenced["load_id"], successor=load.load_id)
+        name_successor(connection, fenced.load_id, load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
     told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: {name_ranges(load.ranges)}"
     return Planned(load, told + recorded, ended_hold)
 
 
-def register_pipeline(connection: Connection, pipeline: Pipeline) -> int:
-    """Bring the pipeline's row up to date with its declaration, and lock it until the transaction ends."""
-    try:
-        run(
-            connection,
-            "register_pipeline",
-            name=pipeline.name,
-            topic=pipeline.topic,
-            target=str(pipeline.target),
-            declaration=Jsonb(pipeline.model_dump(mode="json")),
-        )
-    except psycopg.errors.UniqueViolation as error:
-        raise WrongUseError(
-            f"another pipeline of this database loads the target {pipeline.target}; nothing is loaded.",
-            pipeline=pipeline.name,
-            next_step=advice.OTHER_TARGET_OR_NAME,
-        ) from error
-    return int(run_for_row(connection, "lock_pipeline", name=pipeline.name)["pipeline_id"])
-
-
 def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
     """Find the load that this run owns, if the step is tried again."""
-    row = run(connection, "find_load_of_run", pipeline_id=pipeline_id, run_id=run_id).fetchone()
-    if row is None or row["state"] in ("failed", "discarded", "rolled_back"):
+    found = find_load_of_run(connection, pipeline_id, run_id)
+    if found is None or found.state in (LoadState.FAILED, LoadState.DISCARDED, LoadState.ROLLED_BACK):
         return None
-    load = read_load(connection, row["load_id"])
-    if load.state == "superseded":
+    load = read_load(connection, found.load_id)
+    if load.state == LoadState.SUPERSEDED:
         return _find_successor(connection, load)
-    if load.state == "held":
+    if load.state == LoadState.HELD:
         return None  # the fence below decides whether the hold still stands
     return Planned(load, f"{pipeline.name}: this run has planned load {load.load_id} before; it is {load.state}.")
 
@@ -148,7 +134,7 @@ def _find_successor(connection: Connection, load: Load) -> Planned | None:
         return None
     successor = read_load(connection, load.superseded_by)
     told = f"load {load.load_id} of this run was superseded by load {successor.load_id}, which is {successor.state}"
-    if successor.state == "published":
+    if successor.state == LoadState.PUBLISHED:
         return Planned(None, f"{load.pipeline}: {told}; nothing is left to do.")
     if successor.state in OPEN_STATES:
         raise FencedError(
@@ -161,43 +147,27 @@ def _find_successor(connection: Connection, load: Load) -> Planned | None:
     return None
 
 
-def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> dict[str, Any] | None:
-    """End whatever live load is unfinished, before any position is read. A hold ends only by a changed declaration."""
-    row = run(connection, "find_open_live_load", pipeline_id=pipeline_id).fetchone()
-    if row is None:
+def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> OpenLoad | None:
+    """End the open live load before any position is read. A held load ends only if the declaration has changed."""
+    found = find_open_live_load(connection, pipeline_id)
+    if found is None:
         return None
-    if row["state"] == "held" and Pipeline.read_kept(row["declaration"]) == pipeline:
+    if found.state == LoadState.HELD and found.declaration == pipeline:
         raise HeldError(
-            f"held: {row['cause']}",
+            f"held: {found.cause}",
             pipeline=pipeline.name,
-            load=row["load_id"],
-            ranges=read_load(connection, row["load_id"]).ranges,
-            next_step=advice.settle_held(row["load_id"]),
+            load=found.load_id,
+            ranges=read_load(connection, found.load_id).ranges,
+            next_step=advice.settle_held(found.load_id),
         )
-    supersede_load(connection, pipeline, row, "penstock", f"run {run_id} planned anew")
-    return row
-
-
-def supersede_load(connection: Connection, pipeline: Pipeline, row: dict[str, Any], actor: str, cause: str) -> None:
-    """End an unfinished load: whoever still works on it finds it ended."""
-    ended = run(connection, "supersede_load", load_id=row["load_id"], state=row["state"], cause=cause)
-    if ended.rowcount != 1:
-        raise FencedError("the load to be superseded changed meanwhile.", pipeline=pipeline.name, load=row["load_id"])
-    record_event(connection, actor, read_load(connection, row["load_id"]), "superseded", cause)
+    supersede_load(connection, pipeline, found, "penstock", f"run {run_id} planned anew")
+    return found
 
 
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:
     known, log = answers.standing, answers.log
     if known.generation_id is None or known.identity is None:
-        opened = run_for_row(
-            connection,
-            "open_generation",
-            pipeline_id=pipeline_id,
-            cluster_id=log.cluster_id,
-            topic_id=log.topic_id,
-            epoch=1,
-        )
-        return int(opened["generation_id"])
+        return open_generation(connection, pipeline_id, log.identity, epoch=1)
     refuse_other_identity(pipeline, known.identity.cluster_id, known.identity.topic_id, log)
     return known.generation_id
 
@@ -210,48 +180,8 @@ def write_positions(
     origins: Mapping[int, int],
 ) -> None:
     """Write the first position of partitions, and from where their gaps count."""
-    for partition, position in positions.items():
-        run(
-            connection,
-            "open_position",
-            generation_id=generation_id,
-            partition=partition,
-            position=position,
-            origin=origins[partition],
-            leader_epoch=log.partitions[partition].leader_epoch,
-        )
-
-
-def write_load(
-    connection: Connection,
-    pipeline_id: int,
-    generation_id: int,
-    pipeline: Pipeline,
-    run_id: str,
-    ranges: Sequence[Range],
-    kind: Kind = "live",
-    backfill_id: int | None = None,
-    *,
-    leader_epochs: Mapping[int, int | None] | None = None,
-) -> Load:
-    """Write the immutable plan of a load."""
-    row = run_for_row(
-        connection,
-        "create_load",
-        pipeline_id=pipeline_id,
-        generation_id=generation_id,
-        kind=kind,
-        run_id=run_id,
-        backfill_id=backfill_id,
-        declaration=Jsonb(pipeline.model_dump(mode="json")),
-    )
-    load_id = int(row["load_id"])
-    for range_ in ranges:
-        run(
-            connection,
-            "create_load_range",
-            load_id=load_id,
-            **asdict(range_),
-            leader_epoch=(leader_epochs or {}).get(range_.partition),
-        )
-    return read_load(connection, load_id)
+    rows = [
+        Position(partition, position, origins[partition], log.partitions[partition].leader_epoch)
+        for partition, position in positions.items()
+    ]
+    open_positions(connection, generation_id, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -12,10 +12,15 @@ import psycopg
 from penstock import advice
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError, name_ranges
 from penstock.kafka.identity import refuse_changed_topic
+from penstock.ledger import load as ledger_load
 from penstock.ledger.connection import Connection, explain, open_ledger
 from penstock.ledger.coverage import cover_ranges
-from penstock.ledger.load import read_load, reading_load, record_event, run, run_for_row
+from penstock.ledger.event import record_event
+from penstock.ledger.generation import move_positions, read_newest_generation
+from penstock.ledger.load import read_load, reading_load
+from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.replacement import replace_covered
+from penstock.model.load import LoadState
 from penstock.spark.error_transport import first_words
 from penstock.target.registry import find_store
 from penstock.waiting import wait_until
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.model.load import Load
-    from penstock.model.ranges import Range
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +52,7 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
     """
     with closing(open_ledger(uri)) as connection, reading_load(connection, load_id) as load:
         connection.rollback()
-        if load.state == "validated":
+        if load.state == LoadState.VALIDATED:
             refuse_changed_topic(kafka, load)
         committing = False
         try:
@@ -66,7 +70,7 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
 
 def _describe(found: Load) -> Published:
     """Describe the outcome of a publish, by the state in which the load was found."""
-    if found.state == "validated":
+    if found.state == LoadState.VALIDATED:
         return Published(found, _tell(found), by_this_call=True)
     return _found(found)
 
@@ -83,32 +87,30 @@ def sweep_old_attempts(connection: Connection, load: Load) -> None:
 def publish_in(connection: Connection, load_id: int) -> Load:
     """Do everything in the publish transaction except COMMIT, and return the load as it was before."""
     load = read_load(connection, load_id)
-    run(connection, "lock_pipeline", name=load.pipeline)
+    lock_pipeline(connection, load.pipeline)
     load = read_load(connection, load_id)
-    if load.state == "published":
+    if load.state == LoadState.PUBLISHED:
         return load
     refuse_unless_validated(load)
     refuse_old_generation(connection, load)
     if load.kind == "live":
-        for range_ in load.ranges:
-            _move_position(connection, load, range_)
+        _move_positions(connection, load)
     store = find_store(load.declaration)
     if load.kind == "replay":
         store.interrupt_merge(connection)
         replace_covered(connection, load)
     cover_ranges(connection, load)
     store.publish(connection, load)
-    if run(connection, "publish_load", load_id=load_id, attempt=load.attempt).rowcount != 1:
-        raise FencedError(pipeline=load.pipeline, load=load_id)
-    record_event(connection, "penstock", load, "published", None)
+    ledger_load.publish_load(connection, load)
+    record_event(connection, "penstock", load, LoadState.PUBLISHED, None)
     return load
 
 
 def refuse_unless_validated(load: Load) -> None:
     """Refuse a load that is not validated: a held load waits for a person, any other has been overtaken."""
-    if load.state == "validated":
+    if load.state == LoadState.VALIDATED:
         return
-    if load.state == "held":
+    if load.state == LoadState.HELD:
         raise HeldError(
             f"held: {load.cause}",
             pipeline=load.pipeline,
@@ -127,8 +129,8 @@ def refuse_unless_validated(load: Load) -> None:
 
 def refuse_old_generation(connection: Connection, load: Load) -> None:
     """Refuse a load of an earlier generation: its offsets mean other records now."""
-    newest = run_for_row(connection, "newest_generation", pipeline_id=load.pipeline_id)
-    if newest["generation_id"] != load.generation_id:
+    newest = read_newest_generation(connection, load.pipeline_id)
+    if newest is None or newest.generation_id != load.generation_id:
         raise FencedError(
             "the load was planned before its pipeline adopted another log; nothing of it is published.",
             pipeline=load.pipeline,
@@ -138,15 +140,11 @@ def refuse_old_generation(connection: Connection, load: Load) -> None:
         )
 
 
-def _move_position(connection: Connection, load: Load, range_: Range) -> None:
-    moved = run(
-        connection,
-        "move_position",
-        generation_id=load.generation_id,
-        load_id=load.load_id,
-        **asdict(range_),
-    )
-    if moved.rowcount != 1:
+def _move_positions(connection: Connection, load: Load) -> None:
+    moved = move_positions(connection, load)
+    for range_ in load.ranges:
+        if range_ in moved:
+            continue
         raise FencedError(
             f"the position of partition {range_.partition} is not {range_.from_offset} any more: another load "
             "moved it. Nothing of this load is published.",
@@ -193,7 +191,7 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
             load=load_id,
             next_step=advice.RETRY_PUBLISH_LATER,
         ) from error
-    if outcome.state == "published":
+    if outcome.state == LoadState.PUBLISHED:
         return _found(outcome)
     raise PenstockError(
         f"the connection broke and PostgreSQL rolled the publish back; nothing is published{first}.",
@@ -209,7 +207,7 @@ def _read_outcome(uri: str, load_id: int) -> Load | None:
     try:
         with open_ledger(uri) as connection:
             load = read_load(connection, load_id)
-            run(connection, "lock_pipeline", name=load.pipeline)
+            lock_pipeline(connection, load.pipeline)
             return read_load(connection, load_id)
     except (psycopg.OperationalError, PenstockError):
         return None

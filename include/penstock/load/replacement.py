@@ -6,10 +6,10 @@ The other loads keep their rows and coverage outside these ranges.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.ledger.coverage import cover_rest, run
-from penstock.ledger.load import read_load
+from penstock.ledger import coverage
+from penstock.ledger.load import read_load, supersede_replaced_loads
 from penstock.model.ranges import Range, intersect_ranges, subtract_ranges
 from penstock.target.base import RowSum
 from penstock.target.registry import find_store
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ledger.connection import Connection
+    from penstock.ledger.coverage import Overlap
     from penstock.model.load import Load
 
 NOTHING = RowSum()
@@ -25,25 +26,24 @@ NOTHING = RowSum()
 
 def replace_covered(connection: Connection, load: Load) -> None:
     """Delete the rows and the coverage that other loads have of a load's ranges, and keep what they have elsewhere."""
-    taken = run(connection, "uncover_overlaps", load_id=load.load_id).fetchall()
-    taken.sort(key=lambda row: (row["load_id"], row["partition"]))
-    for (load_id, _), rows in groupby(taken, key=lambda row: (row["load_id"], row["partition"])):
-        _replace(connection, load, read_load(connection, load_id), list(rows))
-    for replaced in {row["load_id"] for row in taken}:
-        run(connection, "supersede_replaced", load_id=replaced, successor=load.load_id)
+    taken = coverage.uncover_overlaps(connection, load)
+    taken.sort(key=lambda overlap: (overlap.load_id, overlap.partition))
+    for (load_id, _), overlaps in groupby(taken, key=lambda overlap: (overlap.load_id, overlap.partition)):
+        _replace(connection, load, read_load(connection, load_id), list(overlaps))
+    supersede_replaced_loads(connection, sorted({overlap.load_id for overlap in taken}), successor=load.load_id)
 
 
-def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[dict[str, Any]]) -> None:
+def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[Overlap]) -> None:
     """Replace the rows that the holder has of one partition, in the ranges of the load.
 
     The coverage that the holder keeps gets the count and hash of the remaining rows. If rows were altered after
     publishing, a recorded difference keeps `verify` from accepting the altered rows as correct.
     """
-    held = [Range(row["partition"], row["from_offset"], row["until_offset"]) for row in taken]
+    held = [overlap.range for overlap in taken]
     parts, rests = intersect_ranges(held, list(load.ranges)), subtract_ranges(held, list(load.ranges))
-    where = {"load_id": holder.load_id, "partition": held[0].partition}
-    (earlier,) = run(connection, "read_standing", **where).fetchall()
-    holder_keeps_rows = bool(rests) or earlier["beside"]
+    where = (holder.load_id, held[0].partition)
+    earlier = coverage.read_difference(connection, *where)
+    holder_keeps_rows = bool(rests) or earlier.covers_more
     store = find_store(holder.declaration)
     deleted = NOTHING
     for part in parts:
@@ -53,20 +53,32 @@ def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[d
     kept = NOTHING
     for rest in rests:
         found = store.count(connection, holder, rest)
-        cover_rest(connection, holder.load_id, rest, found.rows, found.hash)
+        coverage.cover_rest(connection, holder.load_id, rest, found.rows, found.hash)
         kept += found
-    run(connection, "forget_difference", **where)
-    if not holder_keeps_rows or any(row["row_hash"] is None for row in taken):
+    coverage.forget_difference(connection, *where)
+    published = _sum_published(taken)
+    if not holder_keeps_rows or published is None:
         return
-    known_difference = RowSum(earlier["rows"], earlier["row_hash"]) if earlier["rows"] is not None else NOTHING
-    published = sum((RowSum(row["rows"], row["row_hash"]) for row in taken), NOTHING)
+    known_difference = NOTHING
+    if earlier.rows is not None and earlier.row_hash is not None:
+        known_difference = RowSum(earlier.rows, earlier.row_hash)
     if known_difference != NOTHING or published != deleted + kept:
         # Some rows were altered after publishing. The reloaded rows equal the originals of the deleted ones, so
         # published - kept - reloaded is the difference of the rows that stay.
         reloaded = _count_reloaded(connection, load, parts, holder) if _decodes_alike(load, holder) else deleted
         difference = known_difference + published - kept - reloaded
         if difference != NOTHING:
-            run(connection, "keep_difference", **where, rows=difference.rows, row_hash=difference.hash)
+            coverage.record_difference(connection, *where, difference.rows, difference.hash)
+
+
+def _sum_published(taken: Sequence[Overlap]) -> RowSum | None:
+    """The rows that were published of ranges; None if a range was published without a fingerprint."""
+    published = NOTHING
+    for overlap in taken:
+        if overlap.row_hash is None:
+            return None
+        published += RowSum(overlap.rows, overlap.row_hash)
+    return published
 
 
 def _decodes_alike(load: Load, holder: Load) -> bool:

@@ -12,8 +12,9 @@ from penstock.errors import FencedError, LogLostError, PenstockError, RejectedRe
 from penstock.kafka.readers.registry import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
-from penstock.ledger.statements import read_statements
-from penstock.model.ranges import Range, cut_chunks, group_chunks
+from penstock.ledger.stage_task import lock_staging, read_stage_tasks
+from penstock.model.load import STAGED_STATES, LoadState
+from penstock.model.ranges import cut_chunks, group_chunks
 from penstock.spark.error_transport import first_words, recover_error
 from penstock.spark.first_failure import keeping, tell_first
 from penstock.target.assignment import make_assignment
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
-    from penstock.model.ranges import Chunk
+    from penstock.model.ranges import Chunk, Range
     from penstock.settings import Settings
     from penstock.target.assignment import Assignment
 
@@ -37,7 +38,6 @@ log = logging.getLogger(__name__)
 LEAST_CHUNK, MOST_CHUNK, CHUNKS = 250_000, 500_000, 32
 # Small chunks share a task, in about eight groups, so that the cores share the work.
 LEAST_GROUP, GROUPS = 10_000, 8
-STAGED = ("staged", "validated", "held", "published")
 
 
 def begin_staging(uri: str, load_id: int) -> int | None:
@@ -48,9 +48,9 @@ def begin_staging(uri: str, load_id: int) -> int | None:
     """
     with closing(open_ledger(uri)) as connection:
         load = read_load(connection, load_id)
-        if load.state in STAGED:
+        if load.state in STAGED_STATES:
             return None
-        if load.state not in ("planned", "staging"):
+        if load.state not in (LoadState.PLANNED, LoadState.STAGING):
             raise _fenced(load, load.attempt)
         connection.rollback()
         store = find_store(load.declaration)
@@ -87,9 +87,9 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
 
 def is_current(load: Load, attempt: int) -> bool:
     """Whether the attempt still has to be staged; a FencedError stops an attempt that another one has replaced."""
-    if load.attempt != attempt or load.state not in ("staging", *STAGED):
+    if load.attempt != attempt or load.state not in (LoadState.STAGING, *STAGED_STATES):
         raise _fenced(load, attempt)
-    return load.state == "staging"
+    return load.state == LoadState.STAGING
 
 
 def choose_chunk_size(ranges: tuple[Range, ...]) -> int:
@@ -146,8 +146,7 @@ def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[
 def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
     """Compare the written chunks with the plan, build the key, and move the load to staged."""
     with open_ledger(db) as connection:
-        name = f"penstock stage {load.load_id} {attempt}"
-        connection.execute(read_statements("ledger/stage_task")["lock_staging"], {"name": name})
+        lock_staging(connection, load.load_id, attempt)
         if not is_current(read_load(connection, load.load_id), attempt):
             log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
             return
@@ -158,17 +157,13 @@ def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
 
 def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: list[Chunk]) -> None:
     """Refuse the attempt unless every chunk is written once, and every offset is a row, quarantined or a hole."""
-    rows = connection.execute(
-        read_statements("ledger/stage_task")["read_stage_tasks"], {"load_id": load.load_id, "attempt": attempt}
-    ).fetchall()
-    written = {task: (Range(*where), counts) for task, *where_and_counts in rows
-               for where, counts in [(where_and_counts[:3], where_and_counts[3:])]}  # fmt: skip
+    written = {task.task: task for task in read_stage_tasks(connection, load.load_id, attempt)}
     wrong = [
         chunk.range
         for chunk in chunks
         if chunk.task not in written
-        or written[chunk.task][0] != chunk.range
-        or sum(written[chunk.task][1]) != len(chunk.range)
+        or written[chunk.task].range != chunk.range
+        or written[chunk.task].accounted != len(chunk.range)
     ]
     if wrong or len(written) != len(chunks):
         raise StageError(
@@ -178,7 +173,7 @@ def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: 
             ranges=wrong,
             next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
         )
-    _check_limit(load, sum(counts[1] for _, counts in written.values()))
+    _check_limit(load, sum(task.quarantined for task in written.values()))
 
 
 def _check_limit(load: Load, quarantined: int) -> None:

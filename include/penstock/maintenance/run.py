@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from penstock import advice
 from penstock.errors import FencedError, MergeError, PenstockError, name_few
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.statements import Room
+from penstock.ledger.load import find_open_loads
+from penstock.ledger.maintenance import forget_left_out, lock_maintenance, read_left_out, record_left_out
+from penstock.ledger.pipeline import find_pipeline
 from penstock.maintenance.retention import (
     drop_kept_rows,
     drop_old_tasks,
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.target.postgres.levels import Leaf
-
-query = Room("ledger/maintenance").run
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,11 @@ class _Merging:
         """Try each leaf alone that could not be merged before, so that no merge copies its neighbours in vain."""
         leaves = read_leaves(self.connection, self.pipeline, self.pipeline_id)
         known = {leaf.from_load: leaf for leaf in leaves}
-        rows = query(self.connection, "read_left_out", pipeline_id=self.pipeline_id).fetchall()
         wanted = {leaf for group in self._plan() for leaf in group}
-        for row in rows:
-            leaf = known.get(row["from_load"])
-            if leaf is None or leaf.until_load != row["until_load"]:
-                self._readmit(row["from_load"])
+        for left_out in read_left_out(self.connection, self.pipeline_id):
+            leaf = known.get(left_out.from_load)
+            if leaf is None or leaf.until_load != left_out.until_load:
+                self._readmit(left_out.from_load)
             elif leaf in wanted:
                 try:
                     check_leaf(self.uri, self.pipeline, self.pipeline_id, leaf)
@@ -154,12 +153,12 @@ class _Merging:
         leaf = error.leaf
         found = LeftOut(f"{leaf.schema}.{leaf.name}", leaf.from_load, leaf.until_load, error.reason)
         self.left_out[leaf.from_load] = found
-        query(self.connection, "leave_out", pipeline_id=self.pipeline_id, **asdict(found))
+        record_left_out(self.connection, self.pipeline_id, **asdict(found))
         self.connection.commit()
         self.report(f"{self.pipeline.name}: {found}; it is left out.")
 
     def _readmit(self, from_load: int) -> None:
-        query(self.connection, "take_in", pipeline_id=self.pipeline_id, from_load=from_load)
+        forget_left_out(self.connection, self.pipeline_id, from_load)
         self.connection.commit()
 
     def _plan(self) -> list[tuple[Leaf, ...]]:
@@ -187,13 +186,12 @@ def preview_maintenance(uri: str, pipeline: Pipeline) -> Maintained:
 
 def _lock(connection: Connection, pipeline: Pipeline) -> int | None:
     """Lock the maintenance of the pipeline until the session ends; None if the pipeline has planned nothing yet."""
-    row = query(connection, "find_pipeline", name=pipeline.name).fetchone()
-    if row is None:
+    pipeline_id = find_pipeline(connection, pipeline.name)
+    if pipeline_id is None:
         return None
-    pipeline_id = int(row["pipeline_id"])
-    locked = query(connection, "lock_maintenance", pipeline_id=pipeline_id).fetchone()
+    locked = lock_maintenance(connection, pipeline_id)
     connection.commit()  # the lock belongs to the session; no transaction stays open while leaves are merged
-    if not (locked and locked["locked"]):
+    if not locked:
         raise FencedError(
             "another process maintains the pipeline.", pipeline=pipeline.name, next_step=advice.MAINTENANCE_CONTINUES
         )
@@ -215,7 +213,7 @@ def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Cal
 
 def _read_unfinished(connection: Connection, pipeline: Pipeline) -> list[int]:
     """Read the loads that may still be published into the pipeline's target."""
-    return [row["load_id"] for row in query(connection, "find_unfinished", target=str(pipeline.target))]
+    return find_open_loads(connection, str(pipeline.target))
 
 
 def _nothing(pipeline: Pipeline) -> Maintained:

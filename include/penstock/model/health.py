@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock import advice
 from penstock.errors import name_few, name_ranges
+from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ class Newest:
     """The newest live load of a pipeline."""
 
     load_id: int
-    state: str
+    state: LoadState
     cause: str | None
     somebody_works: bool = True
     since: datetime | None = None  # in its state; while it is staged, since the last task that ended
@@ -98,7 +99,7 @@ def judge(
     found: Found | None = None,
 ) -> Health:
     """Judge a pipeline; what needs a person comes first."""
-    if newest and newest.state == "held":
+    if newest and newest.state == LoadState.HELD:
         return Health(
             "held",
             f"load {newest.load_id}: {newest.cause}",
@@ -159,9 +160,9 @@ def _since(hold: OpenHold | None) -> str:
 def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: Missing) -> Health:
     if newest is None:
         return Health("new", "nothing loaded yet", advice.run_pipeline_or_dag(name))
-    if newest.state == "failed":
+    if newest.state == LoadState.FAILED:
         return Health("failed", f"load {newest.load_id}: {newest.cause}", advice.fix_then_run(name))
-    if newest.state in ("planned", "staging", "staged", "validated"):
+    if newest.state in OPEN_STATES:
         if is_stalled(newest):
             return _judge_stalled(name, newest)
         return Health("loading", f"load {newest.load_id} is {newest.state}", advice.WAIT_FOR_LOAD)
@@ -175,7 +176,7 @@ def is_stalled(newest: Newest) -> bool:
 
     While it is staged somebody always does. Between the steps Airflow may take its time to start the next one.
     """
-    return not newest.somebody_works and (newest.state == "staging" or newest.idle_seconds > PATIENCE_SECONDS)
+    return not newest.somebody_works and (newest.state == LoadState.STAGING or newest.idle_seconds > PATIENCE_SECONDS)
 
 
 def _judge_stalled(name: str, newest: Newest) -> Health:

@@ -1,8 +1,9 @@
-"""A load: an immutable plan of ranges, and its state."""
+"""A load: an immutable plan of ranges, its state, and the changes of state that are allowed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -12,7 +13,50 @@ if TYPE_CHECKING:
 Kind = Literal["live", "backfill", "replay"]
 
 
-OPEN_STATES = ("planned", "staging", "staged", "validated", "held")
+class LoadState(StrEnum):
+    """The state of a load. The ledger, the views and the JSON documents hold the same words."""
+
+    PLANNED = "planned"
+    STAGING = "staging"
+    STAGED = "staged"
+    VALIDATED = "validated"
+    HELD = "held"
+    PUBLISHED = "published"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+    DISCARDED = "discarded"
+    ROLLED_BACK = "rolled_back"
+
+
+_STOPPED = {LoadState.SUPERSEDED, LoadState.DISCARDED}
+
+# The changes of state that the UPDATE statements of the ledger make; tests/unit/test_load_states.py compares.
+TRANSITIONS: dict[LoadState, frozenset[LoadState]] = {
+    LoadState.PLANNED: frozenset({LoadState.STAGING, *_STOPPED}),
+    # A new attempt at staging leaves the state as it is.
+    LoadState.STAGING: frozenset({LoadState.STAGING, LoadState.STAGED, LoadState.FAILED, *_STOPPED}),
+    LoadState.STAGED: frozenset({LoadState.VALIDATED, LoadState.HELD, *_STOPPED}),
+    LoadState.HELD: frozenset({LoadState.VALIDATED, *_STOPPED}),
+    LoadState.VALIDATED: frozenset({LoadState.PUBLISHED, *_STOPPED}),
+    # A replay supersedes a load when it has replaced all of its ranges.
+    LoadState.PUBLISHED: frozenset({LoadState.ROLLED_BACK, LoadState.SUPERSEDED}),
+    LoadState.ROLLED_BACK: frozenset({LoadState.PUBLISHED}),
+    # A resumed backfill supersedes a failed load by a new load of the same ranges.
+    LoadState.FAILED: frozenset({LoadState.SUPERSEDED}),
+    LoadState.SUPERSEDED: frozenset(),
+    LoadState.DISCARDED: frozenset(),
+}
+
+OPEN_STATES = (
+    LoadState.PLANNED,
+    LoadState.STAGING,
+    LoadState.STAGED,
+    LoadState.VALIDATED,
+    LoadState.HELD,
+)
+END_STATES = tuple(state for state in LoadState if state not in OPEN_STATES)
+# All offsets of the plan are staged, and the attempt that staged them still counts.
+STAGED_STATES = (LoadState.STAGED, LoadState.VALIDATED, LoadState.HELD, LoadState.PUBLISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +68,7 @@ class Load:
     pipeline: str
     generation_id: int
     kind: Kind
-    state: str
+    state: LoadState
     attempt: int
     run_id: str
     declaration: Pipeline
@@ -42,7 +86,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one expectation found, for one partition or for the whole load."""
+    """The result of one expectation, for one partition or for the whole load."""
 
     kind: Literal["builtin", "declared"]
     expectation: str

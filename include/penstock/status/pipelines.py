@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import DeclarationError, IdentityError, KafkaError
 from penstock.kafka.admin import read_logs
 from penstock.kafka.first_records import read_first_timestamps
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.decision import reading_alone
-from penstock.ledger.statements import Room, read_statements
+from penstock.ledger.generation import read_positions
+from penstock.ledger.status import read_pipelines
 from penstock.model.health import Found, Health, Missing, Newest, OpenHold, judge, judge_bad_target, judge_broken
+from penstock.model.load import LoadState
 from penstock.model.plan import find_faults
 from penstock.target.postgres.preparation import examine_target
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
+    from penstock.ledger.status import PipelineRow
     from penstock.model.log import Isolation, TopicLog
 
 
@@ -74,15 +77,14 @@ def read_broken_status(connection: Connection, name: str, mistakes: str) -> Pipe
     return PipelineStatus(
         name,
         judge_broken(name, mistakes),
-        row["load_id"] if row else None,
+        row.load_id if row else None,
         tuple(PartitionStatus(partition, position, None, None, None, None) for partition, position in positions),
         _read_missing(row),
     )
 
 
-def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    rows = Room("ledger/status").run(connection, "read_pipelines", names=list(names))
-    return {row["name"]: row for row in rows.fetchall()}
+def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, PipelineRow]:
+    return {row.name: row for row in read_pipelines(connection, names)}
 
 
 def _read_logs(
@@ -120,7 +122,7 @@ def _describe(
     connection: Connection,
     kafka: Mapping[str, str],
     pipeline: Pipeline,
-    row: dict[str, Any] | None,
+    row: PipelineRow | None,
     log: TopicLog | None,
     unreachable: Mapping[str, str],
 ) -> PipelineStatus:
@@ -138,39 +140,49 @@ def _describe(
         sum(lags) if lags else None,
         unreachable.get(pipeline.topic, ""),
         other_topic,
-        hold=OpenHold(row["hold"], row["hold_cause"], row["began_at"]) if row and row["hold"] else None,
+        hold=_read_hold(row),
         on_loss=pipeline.on_loss,
         missing=missing,
-        found=Found(row["verification_id"], row["faults"], row["first_fault"]) if row and row["faults"] else None,
+        found=_read_found(row),
     )
     health = _judge_target(connection, pipeline) or health
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
 
 
-def _read_newest(row: dict[str, Any] | None) -> Newest | None:
-    if row is None or not row["load_id"]:
+def _read_newest(row: PipelineRow | None) -> Newest | None:
+    if row is None or row.load_id is None or row.state is None:
         return None
-    return Newest(row["load_id"], row["state"], row["cause"], row["somebody"], row["since"], row["idle_seconds"] or 0.0)
+    state = LoadState(row.state)
+    return Newest(row.load_id, state, row.cause, row.somebody_works, row.since, row.idle_seconds or 0.0)
 
 
-def _read_missing(row: dict[str, Any] | None) -> Missing:
-    return Missing(row["gaps"], tuple(row["backfills"] or ()), row["lost"]) if row else Missing()
+def _read_hold(row: PipelineRow | None) -> OpenHold | None:
+    if row is None or row.hold is None or row.hold_cause is None or row.began_at is None:
+        return None
+    return OpenHold(row.hold, row.hold_cause, row.began_at)
 
 
-def _read_positions(connection: Connection, row: dict[str, Any] | None) -> dict[int, int]:
-    if row is None or row["generation_id"] is None:
+def _read_found(row: PipelineRow | None) -> Found | None:
+    if row is None or row.verification_id is None or row.first_fault is None or not row.faults:
+        return None
+    return Found(row.verification_id, row.faults, row.first_fault)
+
+
+def _read_missing(row: PipelineRow | None) -> Missing:
+    return Missing(row.gaps, tuple(row.backfills or ()), row.lost) if row else Missing()
+
+
+def _read_positions(connection: Connection, row: PipelineRow | None) -> dict[int, int]:
+    if row is None or row.generation_id is None:
         return {}
-    cursor = connection.execute(
-        read_statements("ledger/status")["read_positions"], {"generation_id": row["generation_id"]}
-    )
-    return dict(cursor.fetchall())
+    return {each.partition: each.position for each in read_positions(connection, row.generation_id)}
 
 
-def _find_other_topic(pipeline: Pipeline, row: dict[str, Any] | None, log: TopicLog | None) -> str:
-    if row is None or row["generation_id"] is None or log is None:
+def _find_other_topic(pipeline: Pipeline, row: PipelineRow | None, log: TopicLog | None) -> str:
+    if row is None or row.cluster_id is None or row.topic_id is None or log is None:
         return ""
     try:
-        refuse_other_identity(pipeline, row["cluster_id"], row["topic_id"], log)
+        refuse_other_identity(pipeline, row.cluster_id, row.topic_id, log)
     except IdentityError as error:
         return error.what
     return ""

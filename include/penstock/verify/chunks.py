@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.ledger.verification import StagedChunk
     from penstock.model.log import Isolation, PartitionLog
 
 
@@ -28,11 +29,11 @@ class Staged:
     isolation: Isolation
 
 
-def make_staged(row: Mapping[str, Any]) -> Staged:
-    """Make a chunk from what the ledger says of it."""
-    range_ = Range(row["partition"], row["from_offset"], row["until_offset"])
-    numbers = (row["load_id"], row["attempt"], row["task"])
-    return Staged(*numbers, range_, row["records"], row["log_hash"], row["reader"], row["isolation"])
+def make_staged(row: StagedChunk) -> Staged:
+    """Make a chunk from its row in the ledger."""
+    range_ = Range(row.partition, row.from_offset, row.until_offset)
+    numbers = (row.load_id, row.attempt, row.task)
+    return Staged(*numbers, range_, row.records, row.log_hash, row.reader, row.isolation)
 
 
 def find_held(chunks: Sequence[Staged], partitions: Mapping[int, PartitionLog]) -> list[Staged]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.coverage import read_covered_by_load
 from penstock.ledger.load import read_load
 from penstock.model.ranges import Range, intersect_ranges
 from penstock.verify.faults import Fault
-from penstock.verify.ledger_sums import run
 from penstock.verify.location import locate_differences
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def _read(looking: Looking, load_id: int) -> Load:
 def _read_covered(looking: Looking, load: Load, range_: Range) -> list[Range]:
     """What of a range its load still covers: another load may have replaced the rest."""
     with open_ledger(looking.settings.db) as connection:
-        rows = run(connection, "read_covered", load_id=load.load_id, partition=range_.partition).fetchall()
-    return intersect_ranges([range_], [Range(**row) for row in rows])
+        covered = read_covered_by_load(connection, load.load_id, range_.partition)
+    return intersect_ranges([range_], covered)
 
 
 def _find_held(looking: Looking, fault: Fault) -> Range | None:

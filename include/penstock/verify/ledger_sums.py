@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ledger.statements import Room
+from penstock.ledger.verification import find_odd_loads, read_partitions
 from penstock.model.ranges import Range
 from penstock.verify.faults import Fault
 
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ledger.connection import Connection
-
-_room = Room("ledger/verification")
-run, run_for_row = _room.run, _room.run_for_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,8 @@ class Standing:
 def find_ledger_faults(connection: Connection, pipeline: str) -> list[Fault]:
     """Add up what the ledger says of a pipeline, generation by generation."""
     faults = [fault for standing in _read_standings(connection, pipeline) for fault in judge_standing(standing)]
-    odd = run(connection, "find_odd_loads", pipeline=pipeline)
-    return faults + [Fault("ledger", row["told"], None, row["load_id"], row["generation_id"]) for row in odd]
+    odd = find_odd_loads(connection, pipeline)
+    return faults + [Fault("ledger", load.told, None, load.load_id, load.generation_id) for load in odd]
 
 
 def judge_standing(standing: Standing) -> list[Fault]:
@@ -65,13 +62,13 @@ def _fault(standing: Standing, start: int, until: int, what: str) -> Fault:
 def _read_standings(connection: Connection, pipeline: str) -> list[Standing]:
     return [
         Standing(
-            row["generation"],
-            row["partition"],
-            row["origin"],
-            row["position"],
-            *(_to_ranges(row["partition"], row[what]) for what in ("covered", "lost", "gaps")),
+            row.generation,
+            row.partition,
+            row.origin,
+            row.position,
+            *(_to_ranges(row.partition, pairs) for pairs in (row.covered, row.lost, row.gaps)),
         )
-        for row in run(connection, "read_standings", pipeline=pipeline)
+        for row in read_partitions(connection, pipeline)
     ]
 
 

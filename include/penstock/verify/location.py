@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from penstock.kafka.readers import native
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.verification import read_quarantined_offsets
 from penstock.model.ranges import cut_chunks
-from penstock.verify.ledger_sums import run
 from penstock.verify.rebuilt_rows import Again, Chosen, make_recipe
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def locate_differences(
 def _compare(db: str, load: Load, again: Again, chunk: Chunk, *, compacted: bool) -> tuple[list[Difference], int]:
     range_, source = chunk.range, again.recipe.assignment.source
     with open_ledger(db) as connection:
-        rows = run(connection, "read_quarantined_offsets", load_id=load.load_id, **asdict(range_)).fetchall()
-    refused = {row["offset"] for row in rows if row["refused"]}
+        rows = read_quarantined_offsets(connection, load.load_id, range_)
+    refused = {row.offset for row in rows if row.refused}
     chosen = Chosen(((range_.from_offset, range_.until_offset),), tuple(refused))
     with closing(native.read_whole(source, chunk)) as batches:
         differing = again.compare(batches, chosen, range_, compacted=compacted)
     found = [Difference(offset, kind) for offset, kind, _ in differing]
-    quarantined = {row["offset"] for row in rows} - refused
+    quarantined = {row.offset for row in rows} - refused
     quarantine = _compare_quarantine(quarantined, again.rejected - refused, compacted=compacted)
     return found + quarantine, (differing[0][2] if differing else 0) + len(quarantine)
 

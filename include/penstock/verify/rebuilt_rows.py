@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from adbc_driver_manager import Error as AdbcError
-from psycopg import sql
 
 from penstock import advice
 from penstock.errors import PenstockError
-from penstock.ledger.statements import read_statements
+from penstock.ledger.verification import compose_rebuild
 from penstock.records.decoder import Decoder
 from penstock.target.assignment import make_assignment
 from penstock.target.postgres.copy import open_connection, quote_server
@@ -75,10 +74,7 @@ class RowSum:
 def make_recipe(settings: Settings, load: Load) -> Recipe:
     """Make the recipe of a load, and of all others with the same declaration."""
     names = {"target": target_identifier(load.declaration.target), "row_hash": hash_row(load.declaration)}
-    create, hash_, compare = (
-        sql.SQL(read_statements("ledger/verification")[name].decode()).format(**names).as_string(None)
-        for name in ("create_again", "hash_again", "compare_again")
-    )
+    create, hash_, compare = compose_rebuild(names)
     return Recipe(make_assignment(settings, load, load.attempt), create, hash_, compare)
 
 

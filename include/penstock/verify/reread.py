@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,16 @@ from penstock.kafka.readers.contract import Source
 from penstock.kafka.readers.spark import make_batch, open_frame
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
+from penstock.ledger.verification import (
+    RereadChunk,
+    find_requested_chunks,
+    find_requested_declarations,
+    record_reread,
+)
 from penstock.model.ranges import Chunk
 from penstock.records.fingerprint import LogFingerprint
 from penstock.spark.error_transport import CarriedError, first_words, recover_error
 from penstock.verify.chunks import group_passes, make_staged, span_of
-from penstock.verify.ledger_sums import run
 from penstock.verify.rebuilt_rows import Again, Chosen, RowSum, make_recipe
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.ledger.verification import RequestedChunk
     from penstock.model.records import Batch
     from penstock.settings import Settings
     from penstock.verify.chunks import Staged
@@ -122,20 +128,20 @@ def reread_natively(settings: Settings, verification_id: int) -> None:
 def read_asked(settings: Settings, verification_id: int, loaded_by: str) -> list[Asked]:
     """The chunks that a verification asks for, of those that one of the readers has loaded."""
     with open_ledger(settings.db) as connection:
-        rows = run(connection, "find_asked", verification_id=verification_id).fetchall()
+        rows = find_requested_chunks(connection, verification_id)
         recipes: dict[int, Recipe] = {}
-        for declared in run(connection, "find_asked_declarations", verification_id=verification_id).fetchall():
-            recipe = make_recipe(settings, read_load(connection, declared["loads"][0]))
-            recipes |= dict.fromkeys(declared["loads"], recipe)
-    return [_make_asked(row, recipes) for row in rows if row["reader"] == loaded_by]
+        for declared in find_requested_declarations(connection, verification_id):
+            recipe = make_recipe(settings, read_load(connection, declared.loads[0]))
+            recipes |= dict.fromkeys(declared.loads, recipe)
+    return [_make_asked(row, recipes) for row in rows if row.reader == loaded_by]
 
 
-def _make_asked(row: Mapping[str, Any], recipes: Mapping[int, Recipe]) -> Asked:
+def _make_asked(row: RequestedChunk, recipes: Mapping[int, Recipe]) -> Asked:
     chunk = make_staged(row)
-    if row["covered"] is None:
-        return Asked(chunk, row["topic"], None, None)
-    covered = tuple((start, until) for start, until in row["covered"])
-    return Asked(chunk, row["topic"], recipes[chunk.load], Chosen(covered, tuple(row["refused"] or ())))
+    if row.covered is None:
+        return Asked(chunk, row.topic, None, None)
+    covered = tuple((start, until) for start, until in row.covered)
+    return Asked(chunk, row.topic, recipes[chunk.load], Chosen(covered, tuple(row.refused or ())))
 
 
 def group_by_source(settings: Settings, asked: Sequence[Asked]) -> Iterator[tuple[Source, list[Asked]]]:
@@ -244,17 +250,10 @@ def _tell_found(place: int, found: Found) -> pa.RecordBatch:
 
 
 def keep_reread(db: str, verification_id: int, asked: Sequence[Asked], found: Sequence[Found]) -> None:
-    """Put down what was found in chunks."""
+    """Record what was found in chunks."""
+    chunks = [
+        RereadChunk(each.chunk.load, each.chunk.task, seen.log.records, seen.log.hash, seen.rows.rows, seen.rows.hash)
+        for each, seen in zip(asked, found, strict=True)
+    ]
     with open_ledger(db) as connection:
-        for each, seen in zip(asked, found, strict=True):
-            run(
-                connection,
-                "keep_reread",
-                verification_id=verification_id,
-                load_id=each.chunk.load,
-                task=each.chunk.task,
-                records=seen.log.records,
-                log_hash=seen.log.hash,
-                rows=seen.rows.rows,
-                row_hash=seen.rows.hash,
-            )
+        record_reread(connection, verification_id, chunks)

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from psycopg import sql
+from typing import TYPE_CHECKING
 
 from penstock.declaration.pipeline import Pipeline
+from penstock.ledger import verification
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.load import run as run_ledger
-from penstock.ledger.statements import read_statements
+from penstock.ledger.pipeline import lock_pipeline
 from penstock.model.ranges import Range
 from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import describe_columns, read_columns, target_identifier
 from penstock.verify.faults import Fault
-from penstock.verify.ledger_sums import run
 from penstock.verify.rebuilt_rows import RowSum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from decimal import Decimal
 
+    from psycopg import sql
+
     from penstock.declaration.pipeline import Target
     from penstock.ledger.connection import Connection
+    from penstock.ledger.verification import CountedRange, OrphanedRows
 
 
 LACKING = (
@@ -88,7 +88,7 @@ def _count_fitting(
     odd = {fault.load for fault in judge_counted(counted)}
     if not odd:
         return counted, []
-    run_ledger(connection, "lock_pipeline", name=pipeline)
+    lock_pipeline(connection, pipeline)
     again = _count(connection, [load for load in loads if load.load_id in odd])
     return [each for each in counted if each.load_id not in odd] + again, judge_counted(again)
 
@@ -146,50 +146,57 @@ def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering
     """The loads that lie in one leaf and are hashed alike. Most have the same declaration: each is read once."""
     declared: dict[str, tuple[sql.Identifier, sql.Composed]] = {}
     together: dict[tuple[str | int, str], list[Covering]] = defaultdict(list)
-    for row in run(connection, "find_covering_loads", pipeline=pipeline):
-        if row["declaration"] not in declared:
-            declaration = Pipeline.read_kept(row["declaration"])
-            declared[row["declaration"]] = target_identifier(declaration.target), hash_row(declaration)
-        load = Covering(row["load_id"], row["generation_id"], *declared[row["declaration"]])
-        together[row["leaf"] or load.load_id, load.row_hash.as_string(None)].append(load)
+    for row in verification.find_covering_loads(connection, pipeline):
+        if row.declaration not in declared:
+            declaration = Pipeline.read_kept(row.declaration)
+            declared[row.declaration] = target_identifier(declaration.target), hash_row(declaration)
+        load = Covering(row.load_id, row.generation_id, *declared[row.declaration])
+        together[row.leaf or load.load_id, load.row_hash.as_string(None)].append(load)
     return list(together.values())
 
 
 def _count(connection: Connection, loads: Sequence[Covering]) -> list[Counted]:
     """Count the rows of loads that are hashed alike, by the ranges they cover, and those that lie in none."""
-    statement = sql.SQL(read_statements("ledger/verification")["count_rows"].decode()).format(
-        target=loads[0].target, row_hash=loads[0].row_hash
-    )
     generations = {load.load_id: load.generation_id for load in loads}
-    values = {"loads": list(generations), "first": min(generations), "last": max(generations)}
-    return [_make_counted(generations, row) for row in connection.execute(statement, values)]
+    pieces = {"target": loads[0].target, "row_hash": loads[0].row_hash}
+    rows = verification.count_rows(connection, list(generations), pieces)
+    return [_make_counted(generations[row.load_id], row) for row in rows]
 
 
-def _make_counted(generations: dict[int, int], row: Sequence[Any]) -> Counted:
-    load_id, partition, start, until, *counts = row
-    return Counted(load_id, generations[load_id], Range(partition, start, until), *counts)
+def _make_counted(generation_id: int, row: CountedRange) -> Counted:
+    return Counted(
+        row.load_id,
+        generation_id,
+        Range(row.partition, row.from_offset, row.until_offset),
+        row.said,
+        row.found,
+        row.said_hash,
+        row.found_hash,
+        row.said_quarantined,
+        row.found_quarantined,
+        row.lacked,
+        row.lacked_hash,
+        row.stray,
+    )
 
 
 def read_held(connection: Connection, verification_id: int) -> dict[tuple[int, int], RowSum]:
     """The fingerprints of the rows that the target holds of chunks that are read again, by load and task."""
     held: dict[tuple[int, int], RowSum] = {}
-    for declared in run(connection, "find_asked_declarations", verification_id=verification_id).fetchall():
-        declaration = Pipeline.read_kept(declared["declaration"])
-        statement = sql.SQL(read_statements("ledger/verification")["sum_covered"].decode()).format(
-            target=target_identifier(declaration.target), row_hash=hash_row(declaration)
-        )
-        values = {"verification_id": verification_id, "loads": declared["loads"]}
-        for load_id, task, rows, row_hash in connection.execute(statement, values):
-            held[load_id, task] = RowSum(rows, int(row_hash))
+    for declared in verification.find_requested_declarations(connection, verification_id):
+        declaration = Pipeline.read_kept(declared.declaration)
+        pieces = {"target": target_identifier(declaration.target), "row_hash": hash_row(declaration)}
+        for summed in verification.sum_covered(connection, verification_id, declared.loads, pieces):
+            held[summed.load_id, summed.task] = RowSum(summed.rows, int(summed.row_hash))
     return held
 
 
 def find_lacking(uri: str, pipeline: str) -> list[Fault]:
     """Find what the table lacks by now of the columns that loads were published with; their rows cannot be hashed."""
     with open_ledger(uri) as connection:
-        rows = run(connection, "find_covering_loads", pipeline=pipeline).fetchall()
+        rows = verification.find_covering_loads(connection, pipeline)
         lacking: dict[Target, set[str]] = defaultdict(set)
-        for text in {row["declaration"] for row in rows}:
+        for text in {row.declaration for row in rows}:
             declared = Pipeline.read_kept(text)
             lacking[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
     return [
@@ -209,18 +216,13 @@ def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:
             return []
         orphans = _find_orphans(connection, pipeline, target)
         if orphans:
-            run_ledger(connection, "lock_pipeline", name=pipeline)
+            lock_pipeline(connection, pipeline)
             orphans = _find_orphans(connection, pipeline, target)
     return [
-        Fault("rows_outside", f"{row['rows']} rows name load {row['load']}, which covers nothing.",
-              Range(row["partition"], row["first"], row["last"] + 1))
-        for row in orphans
-    ]  # fmt: skip
+        Fault("rows_outside", f"{each.rows} rows name load {each.load_id}, which covers nothing.", each.range)
+        for each in orphans
+    ]
 
 
-def _find_orphans(connection: Connection, pipeline: str, target: Target) -> list[dict[str, Any]]:
-    statement = sql.SQL(read_statements("ledger/verification")["find_orphans"].decode()).format(
-        target=target_identifier(target)
-    )
-    rows = connection.execute(statement, {"pipeline": pipeline}).fetchall()
-    return [dict(zip(("load", "partition", "rows", "first", "last"), row, strict=True)) for row in rows]
+def _find_orphans(connection: Connection, pipeline: str, target: Target) -> list[OrphanedRows]:
+    return verification.find_orphans(connection, pipeline, {"target": target_identifier(target)})

@@ -12,14 +12,15 @@ from penstock.holes.examination import count_holes, name_holes
 from penstock.holes.search import find_generation
 from penstock.kafka.admin import read_log
 from penstock.kafka.configuration import read_topic_config
+from penstock.ledger import verification
 from penstock.ledger.connection import open_ledger
-from penstock.model.log import Identity
+from penstock.ledger.verification import FaultRow
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
 from penstock.verify.chunks import choose_share, find_cut, find_held, make_staged
 from penstock.verify.faults import Fault
 from penstock.verify.findings import ANOTHER_VALUE, Looking, judge_chunk, judge_rows, locate_faults
-from penstock.verify.ledger_sums import find_ledger_faults, run, run_for_row
+from penstock.verify.ledger_sums import find_ledger_faults
 from penstock.verify.rebuilt_rows import RowSum
 from penstock.verify.reread import reread_natively
 from penstock.verify.row_counts import count_loads, find_lacking, find_orphans, read_held
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.declaration.pipeline import Pipeline
-    from penstock.ledger.connection import Connection
     from penstock.settings import Settings
     from penstock.verify.chunks import Staged
 
@@ -122,13 +122,11 @@ def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> 
         known = find_generation(connection, pipeline.name)
         if known is None:
             return None
-        begun = run_for_row(connection, "begin_verification", pipeline=pipeline.name, actor=actor, share=share)
+        verification_id = verification.begin_verification(connection, pipeline.name, actor, share)
     log = read_log(settings.kafka, pipeline.topic, pipeline.isolation)
-    same = log.identity == Identity(known.cluster_id, known.topic_id)
+    same = log.identity == known.identity
     compacted = "compact" in read_topic_config(settings.kafka, pipeline.topic).get("cleanup.policy", "")
-    looking = Looking(
-        settings, pipeline, begun["verification_id"], log, known.generation_id, compacted, same_topic=same
-    )
+    looking = Looking(settings, pipeline, verification_id, log, known.generation_id, compacted, same_topic=same)
     if not same:
         looking.faults.append(Fault("log_changed", OTHER_TOPIC))
     return looking
@@ -151,7 +149,7 @@ def _name_place(fault: Fault) -> tuple[int, int]:
 
 def _look_at_log(looking: Looking, share: float, read_with_spark: ReadWithSpark, *, compare: bool) -> None:
     with open_ledger(looking.settings.db) as connection:
-        chunks = [make_staged(row) for row in run(connection, "find_chunks", pipeline=looking.pipeline.name)]
+        chunks = [make_staged(row) for row in verification.find_chunks(connection, looking.pipeline.name)]
     partitions = looking.log.partitions if looking.same_topic else {}
     held = find_held(chunks, partitions)
     if looking.same_topic:
@@ -190,28 +188,20 @@ def _read_again(
     """Read chunks, each by the reader that did not load it."""
     db, verification_id = looking.settings.db, looking.verification_id
     with open_ledger(db) as connection:
-        run(
-            connection,
-            "ask_for_chunks",
-            verification_id=verification_id,
-            loads=[chunk.load for chunk in chosen],
-            attempts=[chunk.attempt for chunk in chosen],
-            tasks=[chunk.task for chunk in chosen],
-            compare=compare,
-        )
+        requested = [(chunk.load, chunk.attempt, chunk.task) for chunk in chosen]
+        verification.request_chunks(connection, verification_id, requested, compare=compare)
     if any(chunk.reader == "spark" for chunk in chosen):
         reread_natively(looking.settings, verification_id)
     if any(chunk.reader == "native" for chunk in chosen):
         read_with_spark(looking.settings, verification_id)
     with open_ledger(db) as connection:
         held = read_held(connection, verification_id)
-        rows = run(connection, "read_reread", verification_id=verification_id).fetchall()
-        run(connection, "forget_reread", verification_id=verification_id)
+        rows = verification.take_reread(connection, verification_id)
     found = {
-        (row["load_id"], row["task"]): Reread(
-            LogFingerprint(row["records"], row["log_hash"]),
-            RowSum(row["rows"], int(row["row_hash"])),
-            held.get((row["load_id"], row["task"])),
+        (row.load_id, row.task): Reread(
+            LogFingerprint(row.records, row.log_hash),
+            RowSum(row.rows, row.row_hash),
+            held.get((row.load_id, row.task)),
         )
         for row in rows
     }
@@ -233,24 +223,19 @@ def _end(looking: Looking) -> Verified:
             generation=looking.generation,
             **counts,
         )
-        run(connection, "end_verification", verification_id=looking.verification_id, **counts)
-        for ordinal, fault in enumerate(verified.faults):
-            _record(connection, looking.verification_id, ordinal, fault)
+        faults = [_make_row(fault) for fault in verified.faults]
+        verification.end_verification(connection, looking.verification_id, counts, faults)
     return verified
 
 
-def _record(connection: Connection, verification_id: int, ordinal: int, fault: Fault) -> None:
+def _make_row(fault: Fault) -> FaultRow:
     range_ = fault.range
-    run(
-        connection,
-        "record_fault",
-        verification_id=verification_id,
-        ordinal=ordinal,
-        kind=fault.kind,
-        generation_id=fault.generation,
-        load_id=fault.load,
-        partition=range_.partition if range_ else None,
-        from_offset=range_.from_offset if range_ else None,
-        until_offset=range_.until_offset if range_ else None,
-        told=fault.told,
+    return FaultRow(
+        fault.kind,
+        fault.generation,
+        fault.load,
+        range_.partition if range_ else None,
+        range_.from_offset if range_ else None,
+        range_.until_offset if range_ else None,
+        fault.told,
     )

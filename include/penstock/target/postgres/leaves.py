@@ -13,6 +13,7 @@ from psycopg import sql
 
 from penstock import advice
 from penstock.errors import PenstockError
+from penstock.ledger import maintenance
 from penstock.ledger.statements import Room
 from penstock.target.postgres.levels import Leaf
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from penstock.model.ranges import Range
 
 run = Room("target/postgres/leaves").run
-run_maintenance = Room("ledger/maintenance").run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class HoldingLeaf:
 
 def read_leaves(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> list[Leaf]:
     """Read the leaves of the pipeline's target, in the order of their loads."""
-    rows = run_maintenance(connection, "read_leaves", pipeline_id=pipeline_id, target=quote_target(pipeline.target))
-    return [Leaf(**row) for row in rows]
+    return maintenance.read_leaves(connection, Leaf, pipeline_id, quote_target(pipeline.target))
 
 
 def create_leaf(connection: Connection, target: Target, table: sql.Identifier, from_load: int, until_load: int) -> None:

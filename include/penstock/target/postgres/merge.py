@@ -22,7 +22,8 @@ from psycopg import sql
 from penstock import advice
 from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger.connection import connect
-from penstock.ledger.load import run as run_load
+from penstock.ledger.load import find_open_loads
+from penstock.ledger.pipeline import lock_pipeline, lock_pipeline_now
 from penstock.ledger.roles import read_own_role
 from penstock.ledger.statements import Room
 from penstock.target.postgres.leaves import attach_leaf, create_leaf, move_table, read_leaves
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
 
 run = Room("target/postgres/merge").run
-run_maintenance = Room("ledger/maintenance").run
 
 # `end_merges` in leaves.sql finds the sessions of a merge by this name.
 APPLICATION = "penstock maintain"
@@ -254,7 +254,7 @@ def _try_lock_leaves(writer: Connection, other: Connection, merge: Merge) -> boo
     """
     try:
         with other.transaction(), writer.transaction():
-            run_load(other, "lock_pipeline", name=merge.pipeline.name)
+            lock_pipeline(other, merge.pipeline.name)
             _refuse_changed(other, merge)
             # Longer than deadlock_timeout (1 s), after which PostgreSQL cancels an autovacuum that is in the way.
             writer.execute("set local lock_timeout = '2s'")
@@ -269,7 +269,7 @@ def _try_lock_leaves(writer: Connection, other: Connection, merge: Merge) -> boo
 def _refuse_changed(reader: Connection, merge: Merge) -> None:
     whole, target = merge.whole, merge.pipeline.target
     current = {_key(leaf) for leaf in read_leaves(reader, merge.pipeline, merge.pipeline_id)}
-    unfinished = [row["load_id"] for row in run_maintenance(reader, "find_unfinished", target=str(target))]
+    unfinished = find_open_loads(reader, str(target))
     if not current >= {_key(leaf) for leaf in merge.leaves} or any(
         whole.from_load <= load < whole.until_load for load in unfinished
     ):
@@ -347,7 +347,7 @@ def _try_lock_idle_target(swapper: Connection, merge: Merge, moment: datetime) -
         return False
     try:
         with swapper.transaction():
-            run_maintenance(swapper, "lock_pipeline_now", pipeline_id=merge.pipeline_id)
+            lock_pipeline_now(swapper, merge.pipeline_id)
             lock_once(swapper, merge.make_lock_request(swapper))
     except psycopg.errors.LockNotAvailable:
         return False

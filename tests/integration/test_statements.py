@@ -1,0 +1,94 @@
+"""Every SQL statement of the package is used, has a name and a description, and can be prepared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import penstock
+from declaring import declare
+from penstock.ledger.connection import connect
+from penstock.ledger.statements import read_statements
+from penstock.target.postgres.preparation import ensure_table
+from penstock.target.postgres.table import target_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ledger.connection import Connection
+
+PACKAGE = Path(str(penstock.__file__)).parent
+FILES = sorted(
+    path.relative_to(PACKAGE).with_suffix("").as_posix()
+    for path in PACKAGE.rglob("*.sql")
+    if "migrations" not in path.parts
+)
+HEADING = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)*)", re.MULTILINE)
+# PREPARE takes queries only.
+UTILITY = ("create", "do", "set", "grant", "revoke", "drop", "alter", "lock")
+
+
+@pytest.fixture
+def connection(admin_db: str) -> Iterator[Connection]:
+    """A migrated ledger with a target, and a temporary table of decoded rows."""
+    with connect(admin_db) as connection:
+        ensure_table(connection, declare("topic"))
+        connection.execute("create temporary table again (like analytics.orders)")
+        yield connection
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_statement_has_a_description_and_a_name_of_its_own(file: str) -> None:
+    headings = HEADING.findall((PACKAGE / f"{file}.sql").read_text(encoding="utf-8"))
+
+    assert [name for name, count in Counter(name for name, _ in headings).items() if count > 1] == []
+    assert [name for name, description in headings if not description] == []
+    assert [name for name, _ in headings] == list(read_statements(file))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_statement_is_used(file: str) -> None:
+    code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+
+    assert [name for name in read_statements(file) if f'"{name}"' not in code] == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_ledger_statement_has_a_module_beside_it(file: str) -> None:
+    if file.startswith("ledger/"):
+        module = (PACKAGE / f"{file}.py").read_text(encoding="utf-8")
+        assert f'Statements("{file}")' in module
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, file: str) -> None:
+    target = target_identifier(declare("topic").target)
+    pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "of"), target)
+    pieces["row_hash"] = sql.SQL("1::numeric")
+    refused = {}
+    for name, text in read_statements(file).items():
+        if text.decode().lower().startswith(UTILITY):
+            continue
+        with connection.transaction(force_rollback=True):
+            try:
+                connection.execute(sql.SQL("prepare {} as {}").format(sql.Identifier(name), _number(text, pieces)))
+            except psycopg.Error as error:
+                refused[name] = str(error)
+
+    assert refused == {}
+
+
+def _number(text: bytes, pieces: dict[str, sql.Composable]) -> sql.SQL:
+    """The statement with its pieces filled in and its parameters numbered, as the server gets it."""
+    composed = sql.SQL(text.decode()).format(**pieces) if re.search(rb"\{[a-z_]+\}", text) else sql.SQL(text.decode())
+    written = composed.as_string(None)
+    if not re.search(r"\$\d", written):
+        names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", written)))
+        written = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", written).replace("%%", "%")
+    return sql.SQL(written)
