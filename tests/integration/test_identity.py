@@ -332,7 +332,7 @@ def test_nothing_is_adopted_where_the_log_fits_or_where_only_a_transaction_holds
     loader.query("update penstock.position set position = 60 returning 1")
     with pytest.raises(WrongUseError, match="gone on with from there, not from the latest"):
         adopt_as_ann(loader, "latest")
-    with pytest.raises(WrongUseError, match="not said why"):
+    with pytest.raises(WrongUseError, match="--why is empty"):
         adopt(loader.db, loader.settings.kafka, loader.pipeline, None, "ann", " ")
     assert loader.query("select count(*) from penstock.generations") == [(1,)]
 

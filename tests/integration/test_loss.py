@@ -284,7 +284,7 @@ def test_nothing_is_accepted_for_a_pipeline_never_planned_without_a_reason_or_fo
     plan(loader, "first")
     account.send_orders(3)
     delete_before(account, 2)
-    with pytest.raises(WrongUseError, match="not said why"):
+    with pytest.raises(WrongUseError, match="--why is empty"):
         accept(loader, "  ")
     loader.query("update penstock.generation set topic_id = 'another' returning 1")
     with pytest.raises(IdentityError) as refused:

@@ -134,7 +134,7 @@ def test_a_changed_text_of_an_applied_migration_is_refused_with_its_name(db: str
         connection.execute("update penstock.migration set checksum = 'another' where name = '0002_alerts.sql'")
 
     for refused in (open_ledger, migrate):
-        with pytest.raises(WrongUseError, match=r"other texts of 0002_alerts\.sql"):
+        with pytest.raises(WrongUseError, match=r"not those of this version of Penstock: 0002_alerts\.sql"):
             refused(db)
     [finding, *_] = check_services(Settings(db, {}, Path("none"), "local"), [])
     assert (finding.fits, "0002_alerts.sql" in finding.told) == (False, True)
