@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from penstock.ledger.connection import Connection
