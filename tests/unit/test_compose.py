@@ -1,4 +1,4 @@
-"""The deployment by docker compose: all that it names exists, and agrees with the settings and the pinned versions."""
+"""The deployment by docker compose: every name in it exists, and agrees with the settings and the pinned versions."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def find_package(name: str) -> Path:
 
 
 def environment_of_image() -> dict[str, str]:
-    """What the ENV lines of the Dockerfile set."""
+    """The variables that the ENV lines of the Dockerfile set."""
     lines = re.findall(r"^ENV (.*)$", DOCKERFILE, re.MULTILINE)
     return dict(re.findall(r"(\w+)=(\S+)", " ".join(lines)))
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Everything that runs in our own image: commands and health checks, as lists of words."""
+    """The commands and health checks of our own image, as lists of words."""
     found = []
     for name, service in OURS.items():
         found.append((name, [*service.get("entrypoint", []), *service["command"]]))
@@ -85,7 +85,7 @@ def test_every_file_that_is_copied_or_mounted_exists_and_gets_into_the_build() -
     assert [name for name in copied if not any(fnmatch(f"!{name}", line) for line in let_in)] == []
 
 
-def test_the_image_has_all_that_the_package_looks_for_beside_itself() -> None:
+def test_the_image_has_all_files_that_the_package_needs_beside_itself() -> None:
     kept = {line.split()[-1] for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE)}
     assert {"include/penstock", "include/pipelines", "spark_jobs", "dags", ".jars/spark"} <= kept
     plugins = list((ROOT / "plugins").glob("**/*.py"))
@@ -210,7 +210,7 @@ def test_no_secret_has_a_default_and_the_example_names_them_all() -> None:
     assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").split()
 
 
-def test_what_is_secret_comes_from_a_variable() -> None:
+def test_every_secret_comes_from_a_variable() -> None:
     raw: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
     secret = re.compile(r"PASSWORD$|SECRET|FERNET_KEY|SQL_ALCHEMY|CONN_PENSTOCK_DB|PENSTOCK_DB|CLUSTER_ID")
     values = [(name, str(value)) for service in raw.values() for name, value in service.get("environment", {}).items()

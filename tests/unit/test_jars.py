@@ -39,13 +39,13 @@ def test_missing_jar_is_refused(tmp_path: Path, checksums: Path) -> None:
         verify_jars(tmp_path / "jars", checksums)
 
 
-def test_jar_that_nobody_pinned_is_refused(tmp_path: Path, checksums: Path) -> None:
+def test_jar_that_is_not_pinned_is_refused(tmp_path: Path, checksums: Path) -> None:
     (tmp_path / "jars" / "broker" / "two.jar").write_bytes(b"two")
     with pytest.raises(WrongUseError, match=r"broker/two\.jar is not pinned"):
         verify_jars(tmp_path / "jars", checksums)
 
 
-def test_missing_jars_tell_what_to_run(tmp_path: Path) -> None:
+def test_missing_jars_name_the_command_to_run(tmp_path: Path) -> None:
     with pytest.raises(WrongUseError, match="make setup"):
         find_jars("broker", tmp_path)
 
