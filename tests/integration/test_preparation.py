@@ -81,7 +81,7 @@ def test_an_addition_to_the_target_is_refused_with_the_sql_that_removes_it(
     with pytest.raises(DeclarationError, match=told) as refused:
         begin_staging(db, load_id)
     assert query(db, "select attempt from penstock.load where state = 'planned'") == [(0,)]
-    remedy = re.search(r"remove them \((.*;)\)", refused.value.next_step)
+    remedy = re.search(r"take it off \((.*;)\)", refused.value.next_step)
     assert remedy
     assert remedy[1] in health.next_step
 
