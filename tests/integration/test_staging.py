@@ -323,7 +323,7 @@ def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
     told = str(refused.value)
     assert "No space left on device (SQLSTATE 53100)" in told.partition(" Then: ")[0]
     assert "terminating connection" in told.partition(" Then: ")[2]
-    assert "free space on the disk of PostgreSQL" in refused.value.next_step
+    assert "make room on the disk of PostgreSQL" in refused.value.next_step
 
 
 def test_an_error_that_cannot_be_recorded_is_still_raised(spark: SparkSession, db: str, account: Account) -> None:
