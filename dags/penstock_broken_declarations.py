@@ -1,12 +1,12 @@
-"""Shows the mistakes of broken declarations, and DAGs that cannot be made, as an import error; makes no Airflow DAG.
+"""Shows invalid declarations, and DAGs that Airflow refuses, as an import error of this file; makes no Airflow DAG.
 
-Airflow keeps import errors by DAG file, and takes all DAGs of a file with an error for stale. So they are raised in a
-file of their own: the good pipelines, made by penstock_pipelines.py, stay.
+Airflow keeps one import error a file, and treats all DAGs of a file with an error as stale. The errors are raised here,
+so that the DAGs of the valid pipelines, which penstock_pipelines.py makes, stay.
 """
 
 from __future__ import annotations
 
 from penstock.airflow.dags.pipeline import make_each
-from penstock.airflow.declarations import read_good, refuse_broken
+from penstock.airflow.declarations import raise_invalid, read_valid
 
-refuse_broken(make_each(read_good())[1])
+raise_invalid(make_each(read_valid())[1])

@@ -1,10 +1,10 @@
-"""The Airflow DAG that merges the partitions of targets and drops what is past its keeping time, once a day."""
+"""The Airflow DAG that merges the partitions of targets and drops data past its keeping time, once a day."""
 
 from __future__ import annotations
 
 from penstock.airflow.dags.maintenance import make_maintenance_dag
-from penstock.airflow.declarations import read_good
+from penstock.airflow.declarations import read_valid
 
-pipelines = read_good()
+pipelines = read_valid()
 if pipelines:
     make_maintenance_dag(pipelines)

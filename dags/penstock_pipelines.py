@@ -1,12 +1,12 @@
-"""One Airflow DAG for each pipeline that is declared: `make_dag` wires it, `penstock.orchestration` does the work.
+"""One Airflow DAG for each valid declaration: penstock.airflow.dags wires it, penstock.airflow.steps does the work.
 
-A DAG that cannot be made is left out here, and is an import error of penstock_broken_declarations.py.
+A DAG that Airflow refuses is left out here, and is an import error of penstock_broken_declarations.py.
 """
 
 from __future__ import annotations
 
 from penstock.airflow.dags.pipeline import make_each
-from penstock.airflow.declarations import read_good
+from penstock.airflow.declarations import read_valid
 
-made, _ = make_each(read_good())
+made, _ = make_each(read_valid())
 globals().update(made)

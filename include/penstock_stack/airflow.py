@@ -21,14 +21,16 @@ from penstock_stack.airflow_environment import REPOSITORY, USER, Site, find_prog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Without the flag both serve their logs on every address of the machine; here the API reads the files themselves.
+# Without the flag the scheduler and the triggerer serve their logs on all addresses of the machine. The API server does
+# not need it: it reads the files.
 WRAPPER = """#!/bin/sh
 case "$1" in scheduler|triggerer) exec {program} "$@" --skip-serve-logs ;; esac
 exec {program} "$@"
 """
-# No proxy leads to this machine itself.
+# Requests to this machine must not go through a proxy.
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 BACKFILL_POOL = "penstock_backfill"
+POOL_DESCRIPTION = "The number of loads of backfills that are staged at the same time."
 COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -64,14 +66,14 @@ class Airflow:
         return f"Airflow({str(self.folder)!r}, {self.port})"
 
     def password(self) -> str:
-        """The password of `user`; it is kept in the file `passwords.json`, which only its owner may read."""
+        """The password of `user`, from the file `passwords.json`, which only its owner may read."""
         return str(json.loads(self._site.password_file.read_text(encoding="utf-8"))[USER])
 
     def start(self) -> None:
-        """Start Airflow unless it runs, and wait until all its parts are healthy."""
+        """Start Airflow unless it runs, and wait until all its components are healthy."""
         if self.is_running() and self._recovers():
             return
-        # After a kill some of its parts may have outlived the rest, and would go on scheduling.
+        # After a kill some components may still run, and would continue to schedule tasks.
         self.kill()
         ports.refuse_taken(self.port, self.name, self.option)
         environment = make_environment(self._site) | self._extra
@@ -82,8 +84,8 @@ class Airflow:
         self._open_pool()
 
     def stop(self, grace: float = 10.0) -> None:
-        """Stop all its processes, running tasks too: a load that was under way is planned anew by its next run."""
-        # Its parts leave each other behind when only the first is told, so all are told.
+        """Stop all its processes, running tasks too; the next run of a pipeline plans an interrupted load again."""
+        # If only the first process gets the signal, the others stay behind: every process gets it.
         for member in self._members():
             with suppress(psutil.NoSuchProcess):
                 member.send_signal(signal.SIGTERM)
@@ -93,29 +95,33 @@ class Airflow:
         self._record.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """SIGKILL all its processes, as a crash does, and wait until they are gone."""
+        """SIGKILL all its processes, as a crash does, and wait until they have ended."""
         while members := self._members():
             processes.kill_all(members)
 
     def is_running(self) -> bool:
-        """Whether it runs and answers; a part that is late with its heartbeat on a busy machine does not end that."""
+        """Whether it runs and answers; on a busy machine a late heartbeat of a component does not count."""
         return bool(self._members()) and bool(self._ask_health())
 
     def is_healthy(self) -> bool:
-        """Whether every part of it says that it is well."""
-        told = self._ask_health()
-        return all((told.get(name) or {}).get("status") == "healthy" for name in COMPONENTS)
+        """Whether every component reports that it is healthy."""
+        health = self._ask_health()
+        return all((health.get(name) or {}).get("status") == "healthy" for name in COMPONENTS)
 
     def pids(self) -> list[int]:
         """The ids of all its processes."""
         return [member.pid for member in self._members()]
 
     def _open_pool(self) -> None:
-        """Make the pool that backfills are staged in, unless a person has made it or changed it before."""
+        """Make the pool for the staging of backfills, unless it exists: a person may have changed it."""
         with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
             login = {"username": self.user, "password": self.password()}
             token = client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
-            pool = {"name": BACKFILL_POOL, "slots": 1, "description": "How many loads of backfills are staged at once."}
+            pool = {
+                "name": BACKFILL_POOL,
+                "slots": 1,
+                "description": "The number of loads of backfills that are staged at the same time.",
+            }
             reply = client.post("/api/v2/pools", json=pool, headers={"Authorization": f"Bearer {token}"})
             if reply.status_code != httpx.codes.CONFLICT:
                 reply.raise_for_status()
@@ -138,7 +144,7 @@ class Airflow:
         return self.folder / "process.json"
 
     def _members(self) -> list[psutil.Process]:
-        """All processes of its session: tasks move to groups of their own, and none leaves the session."""
+        """All processes of its session: tasks have process groups of their own, but stay in the session."""
         process = processes.read_record(self._record)
         return _find_session(process) if process else []
 
@@ -162,7 +168,7 @@ def _find_session(leader: processes.Process) -> list[psutil.Process]:
 
 
 def _is_foreign(leader: processes.Process) -> bool:
-    """Whether the leader's id belongs to somebody else by now, and so does the session of that id."""
+    """Whether another process has the leader's id now, so that the session of that id is another one too."""
     with suppress(psutil.NoSuchProcess):
         return not processes.is_alive(leader) and psutil.Process(leader.pid).status() != psutil.STATUS_ZOMBIE
     return False

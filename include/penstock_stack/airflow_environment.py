@@ -1,4 +1,4 @@
-"""The environment that Airflow's processes run in: its settings, its secrets and the connections of the stack."""
+"""The environment of Airflow's processes: its settings, its secrets and the connections of the stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = {
     "DAG_PROCESSOR__REFRESH_INTERVAL": "15",
     "DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",
     "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-    # After a kill, what ran then is tried again within a minute or two, and not after five or ten.
+    # After a kill, interrupted tasks are tried again within one or two minutes; by default after five to ten.
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
 }
@@ -39,7 +39,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What one Airflow is made of. The URIs hold passwords and stay out of the repr."""
+    """The settings of one Airflow. The URIs hold passwords, and stay out of the repr."""
 
     folder: Path
     url: str
@@ -72,7 +72,7 @@ def make_environment(site: Site) -> dict[str, str]:
 
 
 def find_programs() -> Path:
-    """Where the programs of this Python are. The link is not followed: it leads out of the environment."""
+    """The folder with the programs of this Python. Its link is not followed: it leads out of the environment."""
     return Path(sys.executable).parent
 
 
@@ -82,7 +82,7 @@ def _of_this_site(site: Site) -> dict[str, str]:
     return {
         "CORE__FERNET_KEY": keys["fernet"],
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(site.password_file),
-        # Without it tasks call port 8080, whatever the port is.
+        # Without this URL tasks call port 8080, although the API server has another port.
         "CORE__EXECUTION_API_SERVER_URL": f"{site.url}/execution/",
         "DATABASE__SQL_ALCHEMY_CONN": metadata,
         "DATABASE__SQL_ALCHEMY_CONN_ASYNC": metadata,
@@ -94,7 +94,7 @@ def _of_this_site(site: Site) -> dict[str, str]:
 
 
 def _connections(site: Site) -> dict[str, str]:
-    """Connections by the environment: so the stack's passwords are in no table of the metadata."""
+    """Connections in the environment: no table of the metadata then holds the stack's passwords."""
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": site.kafka}}
     return {
         "AIRFLOW_CONN_PENSTOCK_DB": site.loads,
@@ -105,7 +105,7 @@ def _connections(site: Site) -> dict[str, str]:
 
 
 def _read_keys(site: Site) -> dict[str, str]:
-    """The keys of this Airflow, made once: what it encrypted or signed stays valid after a restart."""
+    """The keys of this Airflow. They are made once, so that encrypted and signed data stays valid after a restart."""
     site.folder.mkdir(parents=True, exist_ok=True)
     if not site.password_file.exists():
         _write_secretly(site.password_file, {USER: secrets.token_urlsafe(12)})

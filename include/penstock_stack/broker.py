@@ -21,13 +21,13 @@ from penstock_stack import jars, ports, processes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A quick start counts for more than peak speed in a broker that serves one machine.
+# The broker serves one machine: these options favour a quick start over peak speed.
 JVM = ("-Xms256m", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 LOGGING = ("-Dorg.apache.logging.log4j.level=INFO",)
 
 
 class Broker:
-    """One node, broker and controller at once. With `voters` (node id to controller port) it is one of several."""
+    """One node, which is broker and controller. With `voters` (node id to controller port) it belongs to a cluster."""
 
     name = "Kafka"
     option = "--kafka-port"
@@ -57,7 +57,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The address to which clients connect."""
         return f"{ports.LOOPBACK}:{self.port}"
 
     def format(self) -> None:
@@ -69,7 +69,7 @@ class Broker:
         if done.exists():
             return
         cluster_id = self.cluster_id or make_cluster_id()
-        shutil.rmtree(self.folder / "data", ignore_errors=True)  # what an interrupted format may have left
+        shutil.rmtree(self.folder / "data", ignore_errors=True)  # an interrupted format may have left files
         process = self._launch("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._config))
         processes.await_condition(lambda: not processes.is_alive(process), 60, "Kafka's data folder is formatted")
         if not (self.folder / "data" / "meta.properties").exists():
@@ -82,7 +82,7 @@ class Broker:
         self.await_ready()
 
     def spawn(self) -> None:
-        """Start the node without waiting: of several, a majority must be there before any answers."""
+        """Start the node without waiting: in a cluster no node answers before a majority runs."""
         if self._is_alive():
             return
         require_java()
@@ -99,14 +99,14 @@ class Broker:
         processes.await_start(process, self._answers, timeout, self.name, self.log)
 
     def stop(self, grace: float = 20.0) -> None:
-        """Stop the node in good order; kill it when that takes too long."""
+        """Stop the node by SIGTERM; kill it after the grace period."""
         process = processes.read_record(self._record)
         if process is not None:
             processes.stop(process, grace)
             self._record.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """SIGKILL the node, as a crash does, and wait until it is gone."""
+        """SIGKILL the node, as a crash does, and wait until it has ended."""
         process = processes.read_record(self._record)
         if process is not None:
             processes.kill(process)
@@ -136,7 +136,7 @@ class Broker:
     def _launch(self, *program: str) -> processes.Process:
         classpath = os.pathsep.join(str(jar) for jar in jars.find_jars("broker"))
         argv = [find_java(), *JVM, *LOGGING, *program]
-        # The class path goes by the environment: 92 paths in argv hide everything else in a list of processes.
+        # The environment passes the class path: in argv its 92 paths would hide all else in a list of processes.
         return processes.start(argv, log=self.log, folder=self.folder.parent, extra={"CLASSPATH": classpath})
 
     def _is_alive(self) -> bool:
@@ -161,7 +161,7 @@ class Broker:
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder / "data"),
-            # A topic's data goes when its owner says so, not when the stack was off for a week.
+            # Without this setting a stack that was off for a week would delete its records.
             "log.retention.ms": "-1",
             "auto.create.topics.enable": "false",
             "default.replication.factor": copies,
@@ -174,7 +174,7 @@ class Broker:
             "share.coordinator.state.topic.replication.factor": copies,
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            # After a kill the node may come back only when the session of its former self has run out.
+            # After a kill the node can register again only when its former session has expired.
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             **self.settings,
@@ -182,7 +182,7 @@ class Broker:
 
 
 def make_cluster(folder: Path, size: int) -> list[Broker]:
-    """The brokers of one cluster, not started; start them by spawn() on all, then await_ready() on all."""
+    """Make the brokers of one cluster; to start them, call spawn() on all, then await_ready() on all."""
     chosen = ports.choose(2 * size)
     voters = {node: chosen[size + node - 1] for node in range(1, size + 1)}
     cluster_id = make_cluster_id()
@@ -196,13 +196,13 @@ def make_cluster(folder: Path, size: int) -> list[Broker]:
 
 def make_cluster_id() -> str:
     """A new id as Kafka writes them: 16 bytes in URL-safe base 64."""
-    # Kafka's own tools avoid a leading dash, which would read as an option.
+    # The id never begins with a dash, which Kafka's tools would read as an option.
     encoded = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     return f"A{encoded[1:]}"
 
 
 def find_java() -> str:
-    """The java to run."""
+    """Find the program java: of JAVA_HOME, or else on the PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
@@ -212,11 +212,11 @@ def find_java() -> str:
 
 @functools.cache
 def require_java() -> None:
-    """Refuse a Java that Kafka and Spark cannot run on."""
-    told = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
-    version = re.search(r'version "(\d+)', told)
+    """Refuse a Java that is too old for Kafka and Spark."""
+    output = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
+    version = re.search(r'version "(\d+)', output)
     if version is None or int(version[1]) < 17:
         raise WrongUseError(
-            f"Java 17 is needed, and `java -version` says: {(told.strip() or 'nothing').splitlines()[0]}.",
+            f"Java 17 is needed, and `java -version` says: {(output.strip() or 'nothing').splitlines()[0]}.",
             next_step="install Java 17 and put it on PATH, or set JAVA_HOME.",
         )

@@ -1,4 +1,4 @@
-"""`penstock stack`: the embedded stack, for trying, developing and testing."""
+"""`penstock stack`: the embedded stack, for trials, development and tests."""
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from collections.abc import Iterator
@@ -17,19 +17,21 @@ app = typer.Typer(no_args_is_help=True, help="Run PostgreSQL, Kafka and Airflow 
 
 Folder = Annotated[Path, typer.Option("--dir", help="The folder that holds the stack, its data and its logs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Port = Annotated[int | None, typer.Option(min=1, max=65535, help="A port; without it, a free one is chosen once.")]
+Port = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="A port; without the option the stack chooses a free port once.")
+]
 DEFAULT_FOLDER = Path(".penstock")
 
 
 @contextmanager
 def stopping(*, as_json: bool) -> Iterator[None]:
-    """Turn what the stack raises into one line and an exit code; a folder that cannot be written to is named."""
+    """Turn errors of the stack into one line and an exit code; the error of a folder names the folder."""
     with output.exit_on_error(as_json=as_json):
         try:
             yield
         except OSError as error:
-            told = f"{error.strerror}: {error.filename}."
-            raise PenstockError(told, next_step="name a --dir that you may write to.") from error
+            what = f"{error.strerror}: {error.filename}."
+            raise PenstockError(what, next_step="pass a --dir that you may write to.") from error
 
 
 @app.command()
@@ -42,7 +44,7 @@ def up(
     no_airflow: Annotated[bool, typer.Option("--no-airflow", help="Start only the database and the broker.")] = False,
     json: Json = False,
 ) -> None:
-    """Start what does not run yet; data and ports stay the same from one start to the next."""
+    """Start the services that do not run yet; data and ports stay the same at every start."""
     with stopping(as_json=json):
         asked = Ports(db=db_port, kafka=kafka_port, airflow=airflow_port)
         addresses = bring_up(folder, asked, airflow=not no_airflow, tell=output.print_message)
@@ -54,7 +56,7 @@ def up(
 
 @app.command()
 def down(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
-    """Stop all of it and leave no process; the data stays."""
+    """Stop all services with all their processes; the data stays."""
     with stopping(as_json=json):
         found = take_down(folder, tell=output.print_message)
         output.print_message(
@@ -66,7 +68,7 @@ def down(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
 
 @app.command()
 def status(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
-    """Say what runs, and where."""
+    """Show the services that run, and their addresses."""
     with stopping(as_json=json):
         stack = find_stack(folder)
         running, addresses = stack.running(), stack.addresses()
@@ -80,11 +82,13 @@ def status(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
 
 def _show(addresses: Addresses) -> None:
     for name, value in asdict(addresses).items():
-        # The password stays in its file: screens are shared and scrolled back.
+        # The password is not printed, because other people may see the screen.
         output.print_message(f"{name:8}{_hide_password(str(value or 'not running'))}")
     if addresses.airflow:
         output.print_message(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
-    output.print_message(f"`penstock stack status --dir {addresses.dir} --json` prints the database's whole URI.")
+    output.print_message(
+        f"`penstock stack status --dir {addresses.dir} --json` prints the database's URI with its password."
+    )
 
 
 def _hide_password(uri: str) -> str:

@@ -1,4 +1,4 @@
-"""The whole stack in one folder: PostgreSQL with the ledger, a Kafka broker, and Airflow where it is wanted."""
+"""The embedded stack in one folder: PostgreSQL with the ledger, a Kafka broker, and Airflow if it is requested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AIRFLOW = "airflow"
 
 
 class Service(Protocol):
-    """What the stack asks of each of its services. All of it may be called again at any time."""
+    """The interface of a service of the stack. Each method may be called again at any time."""
 
     name: str
     option: str  # the command line's option for its port
@@ -44,14 +44,14 @@ class Service(Protocol):
 
 
 class Web(Service, Protocol):
-    """Airflow, as the stack sees it; made as Airflow(folder, port, database=, loads=, checks=, kafka=)."""
+    """The interface of Airflow; its class is called as Airflow(folder, port, database=, loads=, checks=, kafka=)."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The stack's ports; None is one to be chosen."""
+    """The stack's ports; None is a port that is still to be chosen."""
 
     db: int | None = None
     kafka: int | None = None
@@ -61,7 +61,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the services are; the URIs, of the loader and of the checks, hold passwords and stay out of the repr."""
+    """The addresses of the services. The URIs hold passwords, and stay out of the repr."""
 
     db: str = field(repr=False)
     db_checker: str = field(repr=False)
@@ -71,7 +71,7 @@ class Addresses:
 
 
 class Stack:
-    """One stack: everything that it is, its data and its logs are in `folder`."""
+    """One stack: its settings, its data and its logs are in `folder`."""
 
     def __init__(self, folder: Path, chosen: Ports) -> None:
         self.folder = folder.resolve()
@@ -81,8 +81,8 @@ class Stack:
         self.broker = Broker(self.folder / "kafka", kafka, controller)
 
     def airflow(self) -> Web:
-        """Airflow over this stack. It is imported here: without it the stack needs no Airflow at all."""
-        web: Web = import_module("penstock.stack.airflow").Airflow(
+        """Airflow of this stack. It is imported here, so that a stack without Airflow does not need its packages."""
+        web: Web = import_module("penstock_stack.airflow").Airflow(
             self.folder / "airflow",
             _all(self.ports)[3],
             database=self.postgres.uri(AIRFLOW, AIRFLOW),
@@ -97,12 +97,12 @@ class Stack:
         return (self.folder / "airflow").exists()
 
     def services(self) -> list[Service]:
-        """The services there are, in the order in which they start."""
+        """The services of this stack, in the order in which they start."""
         known: list[Service] = [self.postgres, self.broker]
         return [*known, self.airflow()] if self.has_airflow() and self.postgres.data.exists() else known
 
     def addresses(self) -> Addresses:
-        """Where the services are; Airflow only while it runs."""
+        """The addresses of the services; the address of Airflow only while it runs."""
         web = self.airflow() if self.has_airflow() else None
         return Addresses(
             db=self.postgres.uri(DATABASE, LOADER),
@@ -113,12 +113,12 @@ class Stack:
         )
 
     def running(self) -> dict[str, bool]:
-        """Which services run."""
+        """For each service, whether it runs."""
         return {service.name: service.is_running() for service in self.services()}
 
 
 def bring_up(folder: Path, asked: Ports, *, airflow: bool, tell: Callable[[str], None]) -> Addresses:
-    """Start what does not run yet. What this call started is stopped again when a later part fails."""
+    """Start the services that do not run yet. If a service fails to start, stop the services this call has started."""
     find_jars("broker")
     require_java()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -140,7 +140,7 @@ def bring_up(folder: Path, asked: Ports, *, airflow: bool, tell: Callable[[str],
 
 
 def take_down(folder: Path, *, tell: Callable[[str], None]) -> bool:
-    """Stop everything, leaving no process. False when there is no stack in the folder."""
+    """Stop all services and all their processes. False if the folder has no stack."""
     if read_ports(folder) is None:
         return False
     with _lock(folder):
@@ -149,7 +149,7 @@ def take_down(folder: Path, *, tell: Callable[[str], None]) -> bool:
             if service.pids():
                 tell(f"stopping {service.name}")
             service.stop()
-        # Whatever a service started and lost sight of, such as a Spark driver, still carries the stack's mark.
+        # A process that its service lost, such as a Spark driver, still has the stack's mark in its environment.
         processes.kill_all(processes.find_marked(stack.folder))
     return True
 
@@ -158,7 +158,10 @@ def find_stack(folder: Path) -> Stack:
     """The stack of a folder, running or not."""
     known = read_ports(folder)
     if known is None or not (folder / "postgres" / "data").exists():
-        raise WrongUseError(f"there is no stack in {folder}.", next_step="run `penstock stack up`, or name its --dir.")
+        raise WrongUseError(
+            f"there is no stack in {folder}.",
+            next_step="run `penstock stack up`, or pass the folder of the stack as --dir.",
+        )
     return Stack(folder, known)
 
 
@@ -187,10 +190,10 @@ def _open(folder: Path, asked: Ports) -> Stack:
 
 def _refuse_running(stack: Stack, moved: dict[str, int]) -> None:
     if any(service.pids() for service in stack.services()):
-        told = ", ".join(f"{name} on {port}" for name, port in moved.items())
+        requested = ", ".join(f"{name} on {port}" for name, port in moved.items())
         raise WrongUseError(
-            f"the stack in {stack.folder} runs on other ports than asked for ({told}).",
-            next_step="run `penstock stack down` first, or leave the ports out.",
+            f"the stack in {stack.folder} runs on other ports than the requested ones ({requested}).",
+            next_step="run `penstock stack down` first, or omit the options of the ports.",
         )
 
 
@@ -217,7 +220,7 @@ def _start(service: Service, started: list[Service], tell: Callable[[str], None]
 
 
 def _prepare_databases(stack: Stack) -> None:
-    """Make the databases and the logins. The superuser does only this: nobody else is handed its URI."""
+    """Make the databases and the logins. The superuser does only this, and no service gets its URI."""
     from penstock.ledger.connection import connect, migrate
     from penstock.ledger.roles import hand_over_tables
 
@@ -236,7 +239,7 @@ def _prepare_databases(stack: Stack) -> None:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """One command at a time changes a stack; another one waits."""
+    """Let one command at a time change a stack; another command waits."""
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""The jars that pom.xml names: where they are, and whether they are the very ones that were pinned."""
+"""The jars that pom.xml names: their folder, and the check of their pinned checksums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKSUMS = PROJECT / "jars.sha256"
 
 
 def find_jars(use: str, folder: Path = FOLDER) -> list[Path]:
-    """The jars of one use: broker, spark or bench."""
+    """Find the jars of one use: broker, spark or bench."""
     found = sorted((folder / use).glob("*.jar"))
     if not found:
         raise WrongUseError(f"the jars in {folder / use} are missing.", next_step="run `make setup`.")
@@ -22,7 +22,7 @@ def find_jars(use: str, folder: Path = FOLDER) -> list[Path]:
 
 
 def verify_jars(folder: Path = FOLDER, checksums: Path = CHECKSUMS) -> int:
-    """Compare every jar with its pinned checksum; a changed, missing or extra one is refused. Returns how many."""
+    """Compare every jar with its pinned checksum, refuse a changed, missing or extra jar, and return their number."""
     pinned = read_checksums(checksums)
     present = {str(path.relative_to(folder)): path for path in sorted(folder.glob("*/*.jar"))}
     wrong = [f"{name} is missing" for name in pinned.keys() - present.keys()]
@@ -41,7 +41,7 @@ def verify_jars(folder: Path = FOLDER, checksums: Path = CHECKSUMS) -> int:
 
 
 def read_checksums(path: Path) -> dict[str, str]:
-    """Read lines as sha256sum writes them: the digest, two blanks, the name."""
+    """Read lines in the format of sha256sum: the digest, two blanks, the name."""
     lines = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     return {name.strip(): digest for digest, name in lines}
 
@@ -53,7 +53,7 @@ def digest(path: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Check the jars of a folder, by default the project's; one line either way."""
+    """Check the jars of a folder, by default the project's, and print one line."""
     try:
         count = verify_jars(Path(argv[0]) if argv else FOLDER)
     except WrongUseError as error:

@@ -23,15 +23,15 @@ from penstock_stack import ports, processes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The superuser sets up, and nothing else. Not "penstock": a role's own schema comes first on its search path, and the
-# ledger is for qualified names only.
+# The superuser only sets up. It is not named "penstock", because the schema with a role's own name comes first on its
+# search path, and the ledger must be reached by qualified names only.
 USER = "postgres"
 DATABASE = "penstock"
 NOBODY = "65534"
-PROGRAMS = Path("/var/tmp")  # noqa: S108 - who owns what is found there is looked at
+PROGRAMS = Path("/var/tmp")  # noqa: S108 - the owner of a copy is checked before its use
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
-# fsync and full_page_writes stay on: what was committed survives a kill, and a benchmark on it is honest.
+# fsync and full_page_writes stay on, so that commits survive a kill and a benchmark of this server is honest.
 SETTINGS = {
     "listen_addresses": ports.LOOPBACK,
     "unix_socket_directories": "",
@@ -78,7 +78,7 @@ class Postgres:
         return f"postgresql://{role}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def init(self) -> None:
-        """Create the data folder, once; one that was interrupted is begun again."""
+        """Create the data folder, once; an interrupted creation starts again."""
         if self.data.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -95,10 +95,10 @@ class Postgres:
         self.init()
         if self.is_running():
             return
-        # After a kill, backends may outlive their postmaster and keep its memory from the next one.
+        # After a kill, backends may still run and hold the shared memory that the next postmaster needs.
         processes.kill_all(self._processes())
         ports.refuse_taken(self.port, self.name, self.option)
-        # No process works in this folder: what a killed postmaster left would only mislead the next.
+        # No process works in this folder, so the file of a killed postmaster is stale.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in {**SETTINGS, "port": str(self.port)}.items()]
         argv = _as_server_user([_program("postgres"), "-D", _name_data(self.data), *settings])
@@ -106,7 +106,7 @@ class Postgres:
         processes.await_start(process, self._answers, 60, self.name, self.log)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast", grace: float = 30.0) -> None:
-        """Stop the server, and wait for it; what has not gone in time is killed."""
+        """Stop the server, and wait for it; processes that still run after the grace period are killed."""
         postmaster = self._postmaster()
         if postmaster is not None:
             with suppress(psutil.NoSuchProcess):
@@ -116,7 +116,7 @@ class Postgres:
         self.kill()
 
     def kill(self) -> None:
-        """SIGKILL the postmaster first, so that it restarts nothing, then its children; wait until all are gone."""
+        """SIGKILL the postmaster first, so that it restarts no child, then its children; wait until all have ended."""
         postmaster = self._postmaster()
         if postmaster is not None:
             processes.kill_all([postmaster])
@@ -131,7 +131,7 @@ class Postgres:
         return [process.pid for process in self._processes()]
 
     def create_login(self, role: str) -> None:
-        """Let a role log in, and create it if it is not there; its password is made once, in a file of its own."""
+        """Let a role log in, and create it if it is missing; its password is made once, in a file of its own."""
         path = self._password_file(role)
         if not path.exists():
             _write_password(path)
@@ -152,12 +152,12 @@ class Postgres:
         return self.uri(database)
 
     def close_database(self, database: str) -> None:
-        """Let only those in a database who were granted to connect to it."""
+        """Let only roles with a grant connect to a database."""
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
             conn.execute(sql.SQL("revoke all on database {} from public").format(sql.Identifier(database)))
 
     def give_database(self, database: str, role: str) -> None:
-        """Make a role the owner of a database, and of all that a superuser has made in its schema public."""
+        """Make a role the owner of a database, and of all objects of a superuser in its schema public."""
         owner = sql.Identifier(role)
         with psycopg.connect(self.uri(database)) as conn:
             conn.execute(sql.SQL("alter database {} owner to {}").format(sql.Identifier(database), owner))
@@ -166,7 +166,7 @@ class Postgres:
                 conn.execute(sql.SQL("alter {} {} owner to {}").format(sql.SQL(kind), sql.SQL(name), owner))
 
     def drop_database(self, database: str) -> None:
-        """Drop a database, ending whoever is still connected."""
+        """Drop a database, and end the sessions in it."""
         with psycopg.connect(self.uri("postgres"), autocommit=True) as conn:
             conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(database)))
 
@@ -199,8 +199,8 @@ class Postgres:
         return True
 
     def _processes(self) -> list[psutil.Process]:
-        # The postmaster and all its children work in the data folder, and nobody else does; their environment,
-        # where the stack's mark would be, is overwritten by the titles they show.
+        # Only the postmaster and its children work in the data folder. The stack's mark does not find them: their
+        # titles overwrite their environment.
         return processes.find_working_in(self.data, "postgres")
 
     def _postmaster(self) -> psutil.Process | None:
@@ -245,42 +245,46 @@ def _give_to_server(path: Path) -> None:
 
 
 def _name_data(data: Path) -> str:
-    """The data folder as the server is told of it. It is where the server works, and a path that needs no right to pass
-    root's folders above it."""
+    """The data folder in the arguments of the server. For root it is the server's working directory: this path needs no
+    right to pass the folders of root above it."""
     return "/proc/self/cwd" if _is_root() else str(data)
 
 
 def _is_open_to_server(package: Path) -> bool:
-    """Whether the server's user may read the programs: everybody passes each folder above them."""
+    """Whether the server's user may read the programs: each folder above them must be open to all users."""
     return not _is_root() or all(folder.stat().st_mode & 0o001 for folder in (package, *package.parents))
 
 
 def _copy_programs(package: Path) -> Path:
-    """Programs below a folder of root's own, such as /root, are copied once to a place that everybody may read."""
+    """Copy the programs once to a folder that all users may read, if they are in a folder of root, such as /root."""
     changed = f"{package} {(package / 'pginstall18' / 'bin' / 'postgres').stat().st_mtime_ns}"
     copy = PROGRAMS / f"penstock-postgres-{hashlib.sha256(changed.encode()).hexdigest()[:12]}"
     if not copy.exists():
         draft = Path(tempfile.mkdtemp(dir=PROGRAMS))
         draft.chmod(0o755)
-        for part in (f"{package.name}/pginstall18", f"{package.name}.libs"):  # a wheel keeps its libraries beside it
+        for part in (
+            f"{package.name}/pginstall18",
+            f"{package.name}.libs",
+        ):  # the libraries of a wheel are beside its package
             shutil.copytree(package.parent / part, draft / "all" / part, symlinks=True)
-        with suppress(OSError):  # another process has made it meanwhile
+        with suppress(OSError):  # another process has made the copy
             (draft / "all").rename(copy)
         shutil.rmtree(draft)
     if copy.stat().st_uid != 0 or copy.stat().st_mode & 0o022:
         raise WrongUseError(
-            f"{copy} belongs to another user, and PostgreSQL would be started from it.", next_step="remove it."
+            f"{copy} belongs to another user, and PostgreSQL would be started from it.",
+            next_step=f"remove it: rm -r {copy}",
         )
     return copy / package.name
 
 
 def _as_server_user(argv: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root: then it runs as nobody, without any of root's capabilities."""
+    """The arguments for the server's user: PostgreSQL refuses root, so root runs it as nobody without capabilities."""
     if not _is_root():
         return list(argv)
     if shutil.which("setpriv") is None:
         raise WrongUseError(
-            "PostgreSQL does not run as root, and setpriv is missing.",
+            "PostgreSQL refuses to run as root, and the program setpriv is missing.",
             next_step="run as another user, or install util-linux.",
         )
     identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--no-new-privs"]

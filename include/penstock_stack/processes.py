@@ -1,7 +1,7 @@
-"""Processes that outlive the one that started them, and are stopped without ever touching a foreign one.
+"""Processes that outlive the command that started them, and that a later command stops without stopping any other.
 
-A process id alone names nothing for long, because the system reuses ids. So a process is known by its id and its start
-time, and every process of the stack carries its folder's mark in the environment, which its children inherit.
+The system reuses process ids, so a process is identified by its id and its start time. The environment of every process
+of the stack holds the stack's folder as a mark, which its children inherit.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 MARK = "PENSTOCK_STACK_FOLDER"
-# What programs need to run at all; anything else of our environment, secrets above all, is none of theirs.
+# Programs need these variables to run. Other variables of this process, such as secrets, are not passed on.
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "JAVA_HOME", "TZ")
 
-# Children of this very process stay zombies until they are waited for, and a dropped Popen warns.
+# Children of this process stay zombies until they are waited for, and a Popen that is dropped before warns.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process: its id, which is its group's id too, and when it started."""
+    """One process: its id, which is also its group's id, and its start time."""
 
     pid: int
     started: float
@@ -47,7 +47,7 @@ def start(
     extra: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Process:
-    """Start a program in a session of its own, its output appended to `log`; it works in `directory`, or in ours."""
+    """Start a program in a session of its own; `log` gets its output, `directory` is its working directory."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment |= {MARK: str(folder), **(extra or {})}
     with log.open("ab") as output:
@@ -60,14 +60,14 @@ def start(
             start_new_session=True,
             cwd=directory,
         )
-    # Until it is waited for, the child keeps its id even when it has ended already.
+    # The child keeps its id until it is waited for, also if it has already ended.
     started = _start_time(child.pid)
     _children[child.pid] = child
     return Process(child.pid, started)
 
 
 def is_alive(process: Process) -> bool:
-    """Whether this very process runs, and not another that got its id."""
+    """Whether this process runs; another process with the same id does not count."""
     try:
         alive = _start_time(process.pid) == process.started and not _is_zombie(process.pid)
     except psutil.NoSuchProcess:
@@ -84,7 +84,7 @@ def _wait_for_ended() -> None:
 
 
 def stop(process: Process, grace: float = 20.0) -> None:
-    """End the process and its group: SIGTERM, wait, SIGKILL for what is left of the group."""
+    """End the process and its group: SIGTERM, wait, SIGKILL for the remaining processes of the group."""
     if is_alive(process):
         signal_group(process, signal.SIGTERM)
         with suppress(PenstockError):
@@ -93,22 +93,22 @@ def stop(process: Process, grace: float = 20.0) -> None:
 
 
 def kill(process: Process) -> None:
-    """SIGKILL the process and its group, and wait until they are gone."""
+    """SIGKILL the process and its group, and wait until they have ended."""
     kill_all(_group(process))
 
 
 def signal_group(process: Process, number: signal.Signals) -> None:
-    """Send a signal to every process of the group that is ours."""
+    """Send a signal to every process of the group of this process."""
     for member in _group(process):
         with suppress(psutil.NoSuchProcess):
             member.send_signal(number)
 
 
 def kill_all(members: Iterable[psutil.Process]) -> None:
-    """SIGKILL these processes and wait until they are gone."""
+    """SIGKILL these processes, and wait until they have ended."""
     left = []
     for member in members:
-        # psutil compares the start time before it sends: an id used again is left alone.
+        # psutil compares the start time before it sends the signal, so a process that reuses the id gets none.
         with suppress(psutil.NoSuchProcess):
             left.append(Process(member.pid, _start_time(member.pid)))
             member.kill()
@@ -117,9 +117,9 @@ def kill_all(members: Iterable[psutil.Process]) -> None:
 
 
 def find_marked(folder: Path) -> list[psutil.Process]:
-    """All processes that carry this folder's mark, whatever session they moved to.
+    """Find the processes with this folder's mark in their environment, in any session.
 
-    Those that overwrite their environment by a title of their own (PostgreSQL's, some of Airflow's) are not among them.
+    It does not find processes whose title overwrites their environment (those of PostgreSQL, some of Airflow).
     """
     found = []
     for candidate in psutil.process_iter():
@@ -130,7 +130,7 @@ def find_marked(folder: Path) -> list[psutil.Process]:
 
 
 def find_working_in(folder: Path, name: str) -> list[psutil.Process]:
-    """All processes of this name whose working directory is `folder`."""
+    """Find the processes of this name whose working directory is `folder`."""
     found = []
     for candidate in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -140,14 +140,14 @@ def find_working_in(folder: Path, name: str) -> list[psutil.Process]:
 
 
 def write_record(path: Path, process: Process) -> None:
-    """Write down which process it is, so that a later command finds it; whole or not at all."""
+    """Write the record of a process, so that a later command finds it; the file is whole or missing."""
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(asdict(process)), encoding="utf-8")
     draft.replace(path)
 
 
 def read_record(path: Path) -> Process | None:
-    """Read what `write_record` wrote; None when there is nothing."""
+    """Read the record of a process; None if there is no valid record."""
     try:
         return Process(**json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
@@ -155,19 +155,19 @@ def read_record(path: Path) -> Process | None:
 
 
 def await_condition(condition: Callable[[], bool], timeout: float, what: str) -> None:
-    """Wait until the condition holds; say what was waited for when it does not in time."""
+    """Wait until the condition is true; after the timeout raise an error that names the condition."""
     if not wait_until(condition, seconds=timeout, every=0.02):
-        raise PenstockError(f"waited {timeout:g} s in vain until {what}.", next_step="look into the logs.")
+        raise PenstockError(f"after {timeout:g} s this is still not true: {what}.", next_step="look into the logs.")
 
 
 def await_start(process: Process, ready: Callable[[], bool], timeout: float, what: str, log: Path) -> None:
-    """Wait until a service is ready; when its process ends or time runs out, say so with the log's last words."""
+    """Wait until a service is ready; if its process ends or time runs out, raise an error that quotes the log."""
 
-    def settled() -> bool:
+    def ready_or_ended() -> bool:
         return ready() or not is_alive(process)
 
     try:
-        await_condition(settled, timeout, f"{what} is ready")
+        await_condition(ready_or_ended, timeout, f"{what} is ready")
     except PenstockError as error:
         kill(process)
         raise PenstockError(f"{what} was not ready in {timeout:g} s.", next_step=f"look into {log}.") from error
@@ -176,19 +176,19 @@ def await_start(process: Process, ready: Callable[[], bool], timeout: float, wha
 
 
 def last_words(log: Path) -> str:
-    """The last line of a log that says something."""
+    """The last error in a log, or else its last line."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if any(word in line for word in ("FATAL", "ERROR", "Exception"))]
-    return (told or lines or ["it said nothing."])[-1]
+    errors = [line for line in lines if any(word in line for word in ("FATAL", "ERROR", "Exception"))]
+    return (errors or lines or ["the log is empty."])[-1]
 
 
 def _start_time(pid: int) -> float:
-    """When a process started: in ticks since boot where the kernel tells, which no change of the clock moves."""
+    """The start of a process: if /proc exists, in ticks since boot, which do not depend on the clock."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.parent.parent.joinpath("self").exists():
         return float(psutil.Process(pid).create_time())
     try:
-        # The second field is the program's name in brackets, which may hold blanks and brackets itself.
+        # The second field is the program's name in brackets; the name may hold blanks and brackets.
         return float(stat.read_bytes().rpartition(b")")[2].split()[19])
     except (FileNotFoundError, ProcessLookupError) as error:
         raise psutil.NoSuchProcess(pid) from error
@@ -196,7 +196,7 @@ def _start_time(pid: int) -> float:
 
 def _group(process: Process) -> list[psutil.Process]:
     if psutil.pid_exists(process.pid) and not is_alive(process) and not _is_zombie(process.pid):
-        return []  # the id belongs to somebody else now, and so does the group of that id
+        return []  # another process has the id now, so the group of that id is another one
     found = []
     for candidate in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -208,7 +208,7 @@ def _group(process: Process) -> list[psutil.Process]:
 def _is_zombie(pid: int) -> bool:
     try:
         found = psutil.Process(pid)
-        # A program of many threads shows as a zombie when its first thread has ended; its ports are still held.
+        # A program with several threads is shown as a zombie when its first thread has ended; it still holds its ports.
         return bool(found.status() == psutil.STATUS_ZOMBIE and found.num_threads() <= 1)
     except psutil.NoSuchProcess:
         return False

@@ -1,4 +1,4 @@
-"""Read Airflow's connections as a task does and print what came of it as JSON; run in a process of its own."""
+"""Reads Airflow's connections as a task does, in a process of its own, and writes the results as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse a DAG folder as Airflow does and print what came of it as JSON; run in a process of its own."""
+"""Parses a DAG folder as Airflow does, in a process of its own, and writes the result as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAVY = ("pyspark", "great_expectations", "pandas", "numpy", "pyarrow", "psycopg
 
 
 def main() -> None:
-    """Describe the DAGs of the folder given."""
+    """Describe the DAGs of the given folder."""
     from airflow.dag_processing.dagbag import DagBag
     from airflow.serialization.serialized_objects import DagSerialization
 
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def refuse(*_: object) -> None:
-    """No DAG file asks anything of the network."""
+    """Raise an error: no DAG file may open a connection."""
     raise AssertionError("a DAG file opened a connection while it was parsed")
 
 

@@ -1,4 +1,4 @@
-"""What Airflow's connections become: settings of Penstock, or an error that says what to create."""
+"""Airflow's connections become settings of Penstock, or an error that names the connection to create."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(folder: Path, **connections: str) -> dict[str, Any]:
     return dict(json.loads(report.read_text(encoding="utf-8")))
 
 
-def test_connections_become_settings_whatever_characters_a_password_holds(tmp_path: Path) -> None:
+def test_connections_become_settings_with_any_characters_in_a_password(tmp_path: Path) -> None:
     db = {
         "conn_type": "postgres",
         "host": "db.example",
@@ -54,14 +54,14 @@ def test_connections_become_settings_whatever_characters_a_password_holds(tmp_pa
     assert found["alerts"] == ["json://one/", "json://two/"]
 
 
-def test_a_missing_connection_is_named_and_spark_is_never_taken_for_yarn(tmp_path: Path) -> None:
+def test_a_missing_connection_is_named_and_spark_never_falls_back_to_yarn(tmp_path: Path) -> None:
     found = read(tmp_path)
     for name, connection in {"db": "penstock_db", "kafka": "kafka_default", "spark": "spark_default"}.items():
         assert found[name].startswith(f"there is no Airflow connection {connection}.")
         assert f"AIRFLOW_CONN_{connection.upper()}" in found[name]
 
 
-def test_a_connection_that_cannot_be_used_says_what_to_put_into_it(tmp_path: Path) -> None:
+def test_an_error_of_an_invalid_connection_names_the_value_to_enter(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         kafka_default=json.dumps({"conn_type": "kafka"}),
@@ -71,7 +71,7 @@ def test_a_connection_that_cannot_be_used_says_what_to_put_into_it(tmp_path: Pat
     assert "names the master yarn" in found["spark"]
 
 
-def test_a_connection_whose_options_libpq_does_not_know_is_refused_without_quoting_it(tmp_path: Path) -> None:
+def test_a_connection_with_unknown_options_is_refused_without_a_quote_of_it(tmp_path: Path) -> None:
     db = {"conn_type": "postgres", "host": "db", "login": "u", "password": "canary", "extra": {"canary_option": "x"}}
 
     found = read(tmp_path, penstock_db=json.dumps(db))

@@ -1,4 +1,4 @@
-"""The DAGs as Airflow parses them: what each has, and what parsing must not do."""
+"""The DAGs as Airflow parses them: their tasks, tags and pages, and the limits of parsing."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def plain(value: Any) -> Any:
     return value["__var"] if isinstance(value, dict) and "__var" in value else value
 
 
-def test_every_declared_pipeline_is_a_dag_and_nothing_fails_to_import(parsed: dict[str, Any]) -> None:
+def test_every_declared_pipeline_has_a_dag_and_no_file_fails_to_import(parsed: dict[str, Any]) -> None:
     declared = {path.stem for path in (REPOSITORY / "include" / "pipelines").glob("*.yaml")}
     assert parsed["errors"] == {}
     assert set(parsed["dags"]) == declared | OWN
 
 
-def test_parsing_loads_nothing_heavy_and_opens_no_connection(parsed: dict[str, Any]) -> None:
+def test_parsing_imports_no_heavy_package_and_opens_no_connection(parsed: dict[str, Any]) -> None:
     assert parsed["heavy"] == []
 
 
-def test_every_dag_has_tags_and_a_page_and_every_task_an_owner(parsed: dict[str, Any]) -> None:
+def test_every_dag_has_tags_and_a_page_and_its_tasks_have_an_owner(parsed: dict[str, Any]) -> None:
     for described in parsed["dags"].values():
         dag = described["dag"]
         assert "penstock" in plain(dag["tags"])
@@ -76,25 +76,25 @@ def test_every_dag_has_tags_and_a_page_and_every_task_an_owner(parsed: dict[str,
         assert defaults["owner"]
 
 
-def test_a_pipeline_runs_its_four_steps_in_order_one_run_at_a_time(orders: dict[str, Any]) -> None:
+def test_a_pipeline_runs_its_four_steps_in_order_and_one_run_at_a_time(orders: dict[str, Any]) -> None:
     tasks = tasks_of(orders)
     assert list(tasks) == TASKS
     following = {name: sorted(task.get("downstream_task_ids", [])) for name, task in tasks.items()}
     assert following["validate"] == ["publish"]
     assert following["stage"] == ["validate"]
-    assert set(following["plan"]) == {"stage", "validate", "publish"}  # each is handed the load's id
+    assert set(following["plan"]) == {"stage", "validate", "publish"}  # each gets the load's id
     assert orders["max_active_runs"] == 1
     assert plain(orders["timetable"])["expression"] == "0 * * * *"
 
 
-def test_tasks_are_tried_again_ever_later_and_not_for_ever(orders: dict[str, Any]) -> None:
+def test_retries_of_tasks_are_limited_and_their_delay_grows(orders: dict[str, Any]) -> None:
     defaults = plain(orders["default_args"])
     assert defaults["retries"] == 3
     assert defaults["retry_exponential_backoff"] > 1
     assert plain(defaults["execution_timeout"]) == 120 * 60
 
 
-def test_every_pipeline_is_maintained_once_a_day_by_a_task_that_waits_for_no_other(parsed: dict[str, Any]) -> None:
+def test_each_pipeline_has_a_daily_maintenance_task_without_dependencies(parsed: dict[str, Any]) -> None:
     dag = parsed["dags"]["penstock_maintenance"]["dag"]
     tasks = tasks_of(dag)
     assert set(tasks) == set(parsed["dags"]) - OWN
@@ -102,10 +102,10 @@ def test_every_pipeline_is_maintained_once_a_day_by_a_task_that_waits_for_no_oth
     assert plain(dag["timetable"])["expression"] == "23 3 * * *"
 
 
-def test_the_page_of_a_pipeline_says_what_it_loads_and_what_to_do_when_it_is_red(orders: dict[str, Any]) -> None:
+def test_the_page_of_a_pipeline_describes_its_load_and_next_steps(orders: dict[str, Any]) -> None:
     page = orders["doc_md"]
-    for told in ("`orders`", "`analytics.orders`", "`numeric(12,2)`", "expect_column_values_to_be_between", "discard"):
-        assert told in page
+    for text in ("`orders`", "`analytics.orders`", "`numeric(12,2)`", "expect_column_values_to_be_between", "discard"):
+        assert text in page
 
 
 POLICY = """\
@@ -117,7 +117,7 @@ def dag_policy(dag):
 """
 
 
-def test_a_dag_that_cannot_be_made_is_an_import_error_and_leaves_the_others(tmp_path: Path) -> None:
+def test_a_refused_dag_is_an_import_error_and_the_other_dags_stay(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "airflow_local_settings.py").write_text(POLICY, encoding="utf-8")
     pipelines = tmp_path / "pipelines"
@@ -127,11 +127,11 @@ def test_a_dag_that_cannot_be_made_is_an_import_error_and_leaves_the_others(tmp_
     parsed = describe(pipelines, tmp_path)
     assert set(parsed["dags"]) == {"good", *OWN}
     assert list(parsed["errors"]) == ["penstock_broken_declarations.py"]
-    told = parsed["errors"]["penstock_broken_declarations.py"]
-    assert "refused: its DAG cannot be made: AirflowClusterPolicyViolation: this site takes no such DAG" in told
+    error = parsed["errors"]["penstock_broken_declarations.py"]
+    assert "refused: its DAG cannot be made: AirflowClusterPolicyViolation: this site takes no such DAG" in error
 
 
-def test_long_topics_become_tags_that_airflow_takes_and_that_differ(tmp_path: Path) -> None:
+def test_long_topics_become_different_tags_that_airflow_takes(tmp_path: Path) -> None:
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
     topics = {"short": "t" * 100, "long": "t" * 101, "longer": "t" * 249}
@@ -147,7 +147,7 @@ def test_long_topics_become_tags_that_airflow_takes_and_that_differ(tmp_path: Pa
     assert long.startswith("t" * 80)
 
 
-def test_a_broken_declaration_is_an_import_error_of_its_own_and_the_good_pipelines_stay(tmp_path: Path) -> None:
+def test_an_invalid_declaration_is_an_import_error_and_valid_pipelines_stay(tmp_path: Path) -> None:
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
     good = (REPOSITORY / "include" / "pipelines" / "orders.yaml").read_text(encoding="utf-8")
@@ -156,7 +156,7 @@ def test_a_broken_declaration_is_an_import_error_of_its_own_and_the_good_pipelin
     parsed = describe(pipelines, tmp_path)
     assert set(parsed["dags"]) == {"orders", *OWN}
     assert list(parsed["errors"]) == ["penstock_broken_declarations.py"]
-    told = parsed["errors"]["penstock_broken_declarations.py"]
-    assert "broken.yaml:3: value" in told
-    assert "broken.yaml:5: columns.id.type" in told
-    assert "orders.yaml" not in told
+    error = parsed["errors"]["penstock_broken_declarations.py"]
+    assert "broken.yaml:3: value" in error
+    assert "broken.yaml:5: columns.id.type" in error
+    assert "orders.yaml" not in error

@@ -1,4 +1,4 @@
-"""Loads under a real Airflow, driven by its REST API, with a real broker, a real database and real Spark drivers."""
+"""Loads under a real Airflow, started by its REST API, with a real broker, a real database and real Spark drivers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ POSITIVE = {"expect": "expect_column_values_to_be_between", "column": "amount", 
 
 
 def produce(kafka: Broker, topic: str, amounts: list[int]) -> None:
-    """Write records that the broker has acknowledged when this returns."""
+    """Send records, and wait until the broker has acknowledged them."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for number, amount in enumerate(amounts):
         producer.produce(topic, json.dumps({"id": number, "amount": amount}))
@@ -54,19 +54,19 @@ def produce(kafka: Broker, topic: str, amounts: list[int]) -> None:
 
 
 def declare(airflow: AirflowSite, name: str, topic: str, **more: Any) -> None:
-    """Declare a pipeline of the tests; by hand only, unless it has a schedule."""
+    """Declare a pipeline of the tests; without a schedule it runs by hand only."""
     declared = {"topic": topic, "schedule": None, "value": "json", "columns": COLUMNS, "target": f"airflow.{name}"}
     airflow.write_pipeline(name, **declared | more)
 
 
 def query(airflow: AirflowSite, statement: str) -> list[tuple[Any, ...]]:
-    """Ask the database of the loads."""
+    """Query the database of the loads."""
     with psycopg.connect(airflow.loads) as connection:
         return connection.execute(statement.encode()).fetchall()
 
 
 def find_driver(airflow: AirflowSite) -> psutil.Process | None:
-    """The JVM of a Spark driver that this Airflow has started, once its Python runs."""
+    """Find the JVM of a Spark driver that this Airflow started; its Python process runs already."""
     for pid in airflow.web.pids():
         try:
             process = psutil.Process(pid)
@@ -79,12 +79,12 @@ def find_driver(airflow: AirflowSite) -> psutil.Process | None:
 
 @pytest.fixture
 def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
-    """A webhook, the Airflow connection `alerts` that leads to it, and what it was told."""
-    told: list[dict[str, Any]] = []
+    """A webhook that receives the alerts of the Airflow connection `alerts`, and its messages."""
+    messages: list[dict[str, Any]] = []
 
     class Webhook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -96,13 +96,13 @@ def alerts(airflow: AirflowSite) -> Iterator[list[dict[str, Any]]]:
         thread.start()
         target = f"json://127.0.0.1:{server.server_port}/"
         airflow.post("connections", {"connection_id": "alerts", "conn_type": "generic", "password": target})
-        yield told
+        yield messages
         airflow.api.delete("connections/alerts").raise_for_status()
         server.shutdown()
         thread.join()
 
 
-def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_audit_finds_a_hand_in_it(
+def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     topic = make_topic(2)
@@ -123,7 +123,7 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     assert event["extra"]["rows"] == 200
     assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
 
-    maintained = airflow.trigger("penstock_maintenance")  # both beside what follows
+    maintained = airflow.trigger("penstock_maintenance")  # both run beside the next steps
     audited = airflow.trigger("penstock_audit", share=1)
     empty, state = airflow.run("hourly")
     skipped = {"stage": "skipped", "validate": "skipped", "publish": "skipped"}
@@ -135,13 +135,13 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     assert any("is published already; it stays" in line for line in airflow.log("hourly", run_id, "publish"))
     airflow.clear("hourly", run_id)
     assert airflow.await_tries("hourly", run_id, {"plan": 2, "publish": 3}) == "success"
-    for task, told in {
+    for task, text in {
         "plan": "it is published",
         "stage": "it stays",
         "validate": "it stays",
         "publish": "it stays",
     }.items():
-        assert any(told in line for line in airflow.log("hourly", run_id, task)), task
+        assert any(text in line for line in airflow.log("hourly", run_id, task)), task
     assert query(airflow, "select count(*), count(distinct id) from airflow.hourly") == [(200, 200)]
     assert query(airflow, "select state, attempt from penstock.loads where pipeline = 'hourly'") == [("published", 1)]
     assert airflow.await_end("penstock_maintenance", maintained) == "success"
@@ -149,12 +149,12 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     assert airflow.await_end("penstock_audit", audited) == "success"
     assert set(airflow.tasks("penstock_audit", audited)) == {"verify_hourly", "examine_hourly"}
     assert any("no fault; 200 rows" in line for line in airflow.log("penstock_audit", audited, "verify_hourly"))
-    # Shortly after midnight the scheduler has a run of its own, of another share.
+    # Shortly after midnight the scheduler starts another run, with another share.
     assert query(airflow, "select chunks_reread > 0 from penstock.verifications where share = 1") == [(True,)]
     assert alerts == []
 
     secrets = [CANARY, psycopg.conninfo.conninfo_to_dict(airflow.loads)["password"]]
-    seen = command_lines + read_all_told(airflow, "hourly", run_id)
+    seen = command_lines + read_all_records(airflow, "hourly", run_id)
     assert not [line for line in seen for secret in secrets if str(secret) in line]
 
     with psycopg.connect(airflow.loads) as connection:
@@ -165,7 +165,7 @@ def test_an_hourly_run_loads_an_empty_one_skips_what_is_published_stays_and_the_
     assert [alert["title"] for alert in alerts] == ["Penstock: hourly did not pass its audit"]
 
 
-def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_alerted_once(
+def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     topic = make_topic(1)
@@ -188,7 +188,7 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
     assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
     assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
 
-    # A changed declaration ends the hold: the next run plans anew, here only to be held again.
+    # A changed declaration ends the hold: the next run plans again, and its load is held again.
     declare(airflow, "checked", topic, checks=[POSITIVE | {"min_value": -1}], alerts="alerts")
     airflow.wait(lambda: "min_value = -1" in airflow.get("dags/checked/details")["doc_md"], 300, "Airflow has read it")
     assert airflow.run("checked")[1] == "failed"
@@ -212,12 +212,12 @@ def test_a_held_load_stops_its_pipeline_until_a_person_approves_it_and_each_is_a
     assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", again)
 
 
-def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_accepts_the_loss(
+def test_a_lost_log_is_alerted_once_and_a_person_accepts_its_loss(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     topic = make_topic(1)
     declare(airflow, "lost", topic, alerts="alerts")
-    assert airflow.run("lost")[1] == "success"  # nothing to load, and the position is written down
+    assert airflow.run("lost")[1] == "success"  # nothing to load, and the ledger gets the position
     produce(kafka, topic, list(range(10)))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     (deleted,) = admin.delete_records([TopicPartition(topic, 0, 10)]).values()
@@ -226,9 +226,9 @@ def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_acce
     for _ in range(2):
         stopped, state = airflow.run("lost")
         assert (state, airflow.tries("lost", stopped)["plan"]) == ("failed", 1)
-        told = airflow.log("lost", stopped, "plan")[-1]
-        assert "partition 0 offsets [0, 10) are lost" in told
-        assert "the DAG penstock_accept_loss" in told
+        last_line = airflow.log("lost", stopped, "plan")[-1]
+        assert "partition 0 offsets [0, 10) are lost" in last_line
+        assert "the DAG penstock_accept_loss" in last_line
     assert [alert["title"] for alert in alerts] == ["Penstock: lost is held"]
 
     accepted, state = airflow.run("penstock_accept_loss", pipeline="lost", why="a test")
@@ -240,7 +240,7 @@ def test_a_lost_log_is_alerted_once_over_two_runs_and_goes_on_when_a_person_acce
     assert [alert["title"] for alert in alerts] == ["Penstock: lost is held", "Penstock: lost is no longer held"]
 
 
-def test_loads_whose_log_is_lost_while_they_are_staged_are_alerted_at_once(
+def test_loads_are_alerted_at_once_if_their_log_is_lost_while_they_are_staged(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
@@ -253,7 +253,7 @@ def test_loads_whose_log_is_lost_while_they_are_staged_are_alerted_at_once(
     roll_back(airflow.loads, first, "ann", "a mistake")
     account.send_orders(10)
 
-    # Planned by the very runs that follow, so that the log is lost between their plans and their reads.
+    # The same runs plan the loads first, so that the log is lost between their plans and their reads.
     live = plan_load(airflow.loads, settings, pipeline, "live").load
     asked = Asked(AllGaps(), "ann")
     (filling,) = plan_backfill(airflow.loads, settings, pipeline, asked, "filling").load_ids
@@ -274,13 +274,13 @@ def test_loads_whose_log_is_lost_while_they_are_staged_are_alerted_at_once(
         assert lines["Reason"].startswith(f"topic {account.topic}: the log of partition 0 starts at offset 25 now")
         assert "Next:" not in lines["Reason"]
         assert lines["What to do"].startswith("start a new run: it stops and says what is lost")
-        told = airflow.log(dag, run, task) if dag == "losing" else []
-        assert not told or told[-1].startswith(f"losing load {load_id} partition 0 offsets {offsets}: topic")
-        assert not [line for line in told if "penstock-error" in line and "CarriedError" not in line]
+        logged = airflow.log(dag, run, task) if dag == "losing" else []
+        assert not logged or logged[-1].startswith(f"losing load {load_id} partition 0 offsets {offsets}: topic")
+        assert not [line for line in logged if "penstock-error" in line and "CarriedError" not in line]
     assert alerts == []
 
 
-def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
+def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_other_merges(
     airflow: AirflowSite, alerts: list[dict[str, Any]]
 ) -> None:
     pipeline = declaring.declare("topic", name="merged", target="airflow.merged")
@@ -301,7 +301,7 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
 
     airflow.run("penstock_maintenance")
 
-    # A scheduler that has just started has a run of its own, which may come first.
+    # A scheduler that has just started makes a run of its own, which may be the first.
     runs = [run["dag_run_id"] for run in airflow.get("dags/penstock_maintenance/dagRuns")["dag_runs"]]
     [run_id] = [run for run in runs if airflow.tasks("penstock_maintenance", run).get("merged") == "failed"]
     log = airflow.log("penstock_maintenance", run_id, "merged")
@@ -312,7 +312,7 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_others_were_merged(
     assert leaf in alert["message"]
 
 
-def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert(
+def test_an_error_of_postgresql_is_explained_in_the_log_and_the_alert(
     airflow: AirflowSite, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     declare(airflow, "refused", make_topic(1), alerts="alerts", retries=0)
@@ -332,17 +332,17 @@ def test_what_postgresql_refuses_is_explained_by_the_log_and_the_alert(
     assert "What to do: check the database and the rights of the role in PENSTOCK_DB" in alert["message"]
 
 
-def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_loads_every_record_once(
+def test_a_stopped_stage_task_or_dead_driver_is_retried_and_loads_once(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
     topic = make_topic(2)
     produce(kafka, topic, list(range(500)))
     declare(airflow, "killed", topic, alerts="alerts")
-    # Nothing can be written down as staged, so that each driver is caught in the middle of its work.
+    # A lock prevents the ledger from recording staged chunks, so that each driver is killed in the middle of its work.
     with locked(airflow.loads, "lock table penstock.stage_task in share mode"):
         run = airflow.trigger("killed")
         airflow.wait(lambda: find_driver(airflow), 300, "the first driver runs")
-        airflow.fail("killed", run, "stage")  # as a person does who stops it
+        airflow.fail("killed", run, "stage")  # as if a person stopped it
         airflow.wait(lambda: not find_driver(airflow), 300, "the driver has ended with its task")
         assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
 
@@ -360,7 +360,7 @@ def test_a_stage_task_that_is_stopped_or_whose_driver_dies_is_tried_again_and_lo
     assert alerts == []
 
 
-def test_a_run_that_failed_for_good_alerts_once_and_its_log_ends_with_the_reason(
+def test_a_failed_run_alerts_once_and_its_log_ends_with_the_reason(
     airflow: AirflowSite, alerts: list[dict[str, Any]]
 ) -> None:
     declare(airflow, "nowhere", "no_such_topic", alerts="alerts", retries=0)
@@ -374,7 +374,7 @@ def test_a_run_that_failed_for_good_alerts_once_and_its_log_ends_with_the_reason
     assert "this run was given load" in airflow.log("nowhere", run, "plan")[-1]
 
 
-def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_it_cannot_load(
+def test_a_backfill_by_the_form_loads_all_gaps_and_refuses_other_offsets(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(1)
@@ -386,9 +386,9 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
 
     dry, state = airflow.run("penstock_backfill", pipeline="filled", dry_run=True, records_per_load=150)
     assert state == "success"
-    told = airflow.log("penstock_backfill", dry, "plan")
-    assert any("would load partition 0 offsets [0, 200)" in line for line in told)
-    assert any("filled: 2 loads, at most 200 records" in line for line in told)
+    lines = airflow.log("penstock_backfill", dry, "plan")
+    assert any("would load partition 0 offsets [0, 200)" in line for line in lines)
+    assert any("filled: 2 loads, at most 200 records" in line for line in lines)
     assert query(airflow, "select count(*) from penstock.backfills where pipeline = 'filled'") == [(0,)]
 
     refused, state = airflow.run("penstock_backfill", pipeline="filled", what="offsets", offsets=["0:0-999", "7:0-1"])
@@ -407,15 +407,15 @@ def test_a_backfill_of_the_form_brings_all_gaps_back_in_pieces_and_refuses_what_
     assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
 
 
-def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_until_it_is_mended(
+def test_an_invalid_declaration_is_an_import_error_until_it_is_fixed(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:
     declare(airflow, "good", make_topic(1))
     path = airflow.pipelines / "broken.yaml"
     path.write_text("name: broken\ntopic: clicks\nvalue: avro\ncolumns: {id: {type: bigint}}\ntarget: airflow.clicks\n")
-    [(name, told)] = airflow.wait(lambda: list(airflow.import_errors().items()), 300, "the import error shows")
+    [(name, error)] = airflow.wait(lambda: list(airflow.import_errors().items()), 300, "the import error shows")
     assert name == "penstock_broken_declarations.py"
-    assert f"{path}:3: value" in told
+    assert f"{path}:3: value" in error
     assert airflow.run("good")[1] == "success"
     assert not airflow.api.get("dags/broken").is_success
     good = airflow.get("dags/good")
@@ -425,7 +425,7 @@ def test_a_broken_declaration_shows_as_an_import_error_beside_good_pipelines_unt
     airflow.wait(lambda: not airflow.import_errors(), 300, "the import error is gone")
 
 
-def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_others(
+def test_a_long_topic_and_an_invalid_schedule_leave_the_other_pipelines(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:
     declare(airflow, "neighbour", make_topic(1))
@@ -434,9 +434,9 @@ def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_ot
     path.write_text(json.dumps({"name": "never", "schedule": "0 0 30 2 *"} | never))
     declare(airflow, "long_topic", "t" * 249)
 
-    [told] = airflow.wait(lambda: list(airflow.import_errors().values()), 300, "the import error shows")
-    assert "'0 0 30 2 *' never comes" in told
-    assert "long_topic" not in told
+    [error] = airflow.wait(lambda: list(airflow.import_errors().values()), 300, "the import error shows")
+    assert "'0 0 30 2 *' never comes" in error
+    assert "long_topic" not in error
     [tag] = [each["name"] for each in airflow.get("dags/long_topic")["tags"] if each["name"].startswith("ttt")]
     assert len(tag) == 100
     assert airflow.run("neighbour")[1] == "success"
@@ -449,7 +449,7 @@ def test_a_topic_too_long_for_a_tag_and_a_schedule_that_never_comes_leave_the_ot
 
 
 def read_command_lines(airflow: AirflowSite) -> list[str]:
-    """What everybody on the machine may read of Airflow's processes and of all they started."""
+    """Read the command lines of Airflow's processes and their children, which every user of the machine can read."""
     lines = []
     for pid in airflow.web.pids():
         with suppress(OSError):
@@ -458,7 +458,7 @@ def read_command_lines(airflow: AirflowSite) -> list[str]:
 
 
 def read_listening_addresses(airflow: AirflowSite) -> set[str]:
-    """Where Airflow's processes and all they started listen."""
+    """Find the addresses on which Airflow's processes and their children listen."""
     addresses = set()
     for pid in airflow.web.pids():
         with suppress(psutil.NoSuchProcess):
@@ -467,23 +467,23 @@ def read_listening_addresses(airflow: AirflowSite) -> set[str]:
     return addresses
 
 
-def read_all_told(airflow: AirflowSite, dag: str, run: str) -> list[str]:
-    """All that Airflow keeps of a run and shows: rendered templates, XComs, the logs, and the logs of its own parts."""
+def read_all_records(airflow: AirflowSite, dag: str, run: str) -> list[str]:
+    """Read all that Airflow keeps of a run: rendered templates, XComs, logs of tasks, and logs of its services."""
     instances = airflow.get(f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
     assert {"stage": ["load_id"]}.items() <= {
         each["task_id"]: list(each["rendered_fields"]) for each in instances
     }.items()
-    told = [json.dumps(instances)]
+    records = [json.dumps(instances)]
     for task in airflow.tasks(dag, run):
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries"
         entries = airflow.get(path)["xcom_entries"]
-        told += [json.dumps(airflow.get(f"{path}/{entry['key']}")) for entry in entries]
+        records += [json.dumps(airflow.get(f"{path}/{entry['key']}")) for entry in entries]
     logs = [path for path in airflow.web.folder.rglob("*.log") if path.is_file()]
     assert len(logs) > 4
-    return told + [line for path in logs for line in path.read_text(errors="replace").splitlines()]
+    return records + [line for path in logs for line in path.read_text(errors="replace").splitlines()]
 
 
-def test_airflow_listens_on_the_loopback_address_only_and_comes_back_after_a_kill_with_all_it_knew(
+def test_airflow_listens_on_loopback_only_and_keeps_its_data_after_a_kill(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:
     declare(airflow, "kept", make_topic(1))
@@ -495,6 +495,6 @@ def test_airflow_listens_on_the_loopback_address_only_and_comes_back_after_a_kil
     airflow.web.kill()
     assert airflow.web.pids() == []
     airflow.web.start()
-    # The token of before the kill still counts, and so does what was run.
+    # The token from before the kill is still valid, and the runs are still there.
     assert airflow.get(f"dags/kept/dagRuns/{run}")["state"] == "success"
     assert airflow.run("kept")[1] == "success"

@@ -1,4 +1,4 @@
-"""The demo, as `make demo` runs it: from nothing to a table, twice loaded, through a real Airflow."""
+"""The demo, as `make demo` runs it: two loads into a new table, by a real Airflow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         take_down(tmp_path / ".penstock", tell=print)
 
 
-def test_demo_loads_twice_accounts_for_every_offset_and_goes_down_without_a_trace(folder: Path) -> None:
+def test_the_demo_loads_twice_accounts_for_every_offset_and_leaves_no_process(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "penstock_stack.demo"],
         cwd=folder.parent, env=dict(os.environ), capture_output=True, text=True, check=False, timeout=800,

@@ -12,8 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from declaring import declare
-from penstock.alerts.due import find_untold
-from penstock.alerts.outbox import alert_once
+from penstock.alerts.outbox import alert_once, find_due
 from penstock.decide.accept_loss import accept_loss
 from penstock.errors import IdentityError, LogCutError, LogLostError, WrongUseError
 from penstock.kafka.readers import native
@@ -315,7 +314,7 @@ def test_a_load_that_has_read_what_is_lost_is_decided_on_first_and_one_that_has_
 def tell(loader: Loader, urls: list[str]) -> list[bool]:
     """What a run does when it has planned, or could not."""
     with connect(loader.db) as connection:
-        due = find_untold(connection, "orders", "http://localhost/run")
+        due = find_due(connection, "orders", "http://localhost/run")
     return [alert_once(loader.db, urls, alert, seconds=5) for alert in due]
 
 
@@ -372,7 +371,7 @@ def test_two_runs_that_tell_of_a_hold_at_once_send_one_alert(start: Start, recei
     with pytest.raises(LogLostError):
         plan(loader)
     with connect(loader.db) as connection:
-        (alert,) = find_untold(connection, "orders")
+        (alert,) = find_due(connection, "orders")
     receiver.wait = 0.5  # long enough for both to be under way
     sent: list[bool] = []
     threads = [

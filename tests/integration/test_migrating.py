@@ -13,7 +13,7 @@ import ledger_schema
 from declaring import declare
 from fix_loads import Bind, stage_rows
 from loading_process import query
-from penstock.alerts.due import find_untold
+from penstock.alerts.outbox import find_due
 from penstock.decide.rollback import undo_rollback
 from penstock.doctor.services import check_services
 from penstock.errors import WrongUseError
@@ -71,7 +71,7 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_go_on(old: str, bound
     ]  # fmt: skip
     kafka = bound(old)
     with open_ledger(old) as connection:
-        assert [alert.kind for alert in find_untold(connection, "orders")] == ["hold_ended"]
+        assert [alert.kind for alert in find_due(connection, "orders")] == ["hold_ended"]
     with open_ledger(old) as connection:
         [status] = read_status(connection, kafka, [PIPELINE])
     assert status.load == 6

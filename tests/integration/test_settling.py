@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from fix_loads import Bind, stage_rows
-from penstock.alerts.outbox import Alert, alert_once, claim_alert
+from penstock.alerts.alert import Alert
+from penstock.alerts.outbox import alert_once, claim_alert
 from penstock.decide.settle import approve_load, discard_load, release_in
 from penstock.errors import FencedError, WrongUseError
 from penstock.ledger.connection import connect
@@ -22,7 +23,7 @@ from receiving import Receiver, refused_port
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.alerts.outbox import AlertKind
+    from penstock.alerts.alert import AlertKind
 
 
 @pytest.fixture

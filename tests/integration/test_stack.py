@@ -1,4 +1,4 @@
-"""The embedded stack, through the command line as a person uses it."""
+"""The embedded stack, by its commands."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A stack that the tests take turns with: each brings it up first, whatever the one before did to it."""
+    """The folder of a stack that the tests share; each test starts the stack first."""
     yield from _folder(tmp_path_factory.mktemp("shared") / "stack")
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Path]:
-    """The folder of a stack that was never up."""
+    """The folder of a stack that was never started."""
     yield from _folder(tmp_path / "stack")
 
 
@@ -103,14 +103,14 @@ def test_up_prints_one_document_with_every_address(folder: Path) -> None:
     assert AdminClient({"bootstrap.servers": document["kafka"]}).list_topics(timeout=10).brokers
 
 
-def test_up_again_changes_nothing(folder: Path) -> None:
+def test_a_second_up_changes_nothing(folder: Path) -> None:
     document = bring_up(folder)
     before = {process.pid for process in processes_of(folder) if not process.cmdline()[0].startswith("postgres: ")}
     assert bring_up(folder) == document
     assert before <= {process.pid for process in processes_of(folder)}
 
 
-def test_stack_listens_on_the_loopback_address_only(folder: Path) -> None:
+def test_a_stack_listens_on_the_loopback_address_only(folder: Path) -> None:
     bring_up(folder)
     listening = {
         connection.laddr
@@ -123,7 +123,7 @@ def test_stack_listens_on_the_loopback_address_only(folder: Path) -> None:
     assert not any(path.is_socket() for path in folder.rglob("*"))
 
 
-def test_killed_stack_comes_up_with_everything_that_was_committed(folder: Path) -> None:
+def test_a_killed_stack_starts_again_with_all_committed_data(folder: Path) -> None:
     document = bring_up(folder)
     write_row(document["db"], 11)
     write_record(document["kafka"], "kept", b"one")
@@ -137,7 +137,7 @@ def test_killed_stack_comes_up_with_everything_that_was_committed(folder: Path) 
     assert read_records(document["kafka"], "kept", 2) == [b"one", b"two"]
 
 
-def test_killed_postmaster_leaves_nothing_that_keeps_the_stack_down(folder: Path) -> None:
+def test_the_leftovers_of_a_killed_postmaster_do_not_prevent_a_start(folder: Path) -> None:
     document = bring_up(folder)
     write_row(document["db"], 21)
     postmaster = int((folder / "postgres" / "data" / "postmaster.pid").read_text(encoding="utf-8").split()[0])
@@ -157,7 +157,7 @@ def test_down_leaves_no_process_and_keeps_the_data(folder: Path) -> None:
     assert 31 in read_rows(document["db"])
 
 
-def test_down_ends_what_a_service_started_in_a_session_of_its_own(folder: Path) -> None:
+def test_down_ends_a_process_that_a_service_started_in_another_session(folder: Path) -> None:
     bring_up(folder)
     stray = subprocess.Popen(["sleep", "600"], env={MARK: str(folder)}, start_new_session=True)
     foreign = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -172,7 +172,7 @@ def test_down_ends_what_a_service_started_in_a_session_of_its_own(folder: Path) 
         stray.wait()
 
 
-def test_down_kills_a_broker_that_does_not_listen_any_more(folder: Path) -> None:
+def test_down_kills_a_broker_that_no_longer_listens(folder: Path) -> None:
     bring_up(folder)
     broker = find_stack(folder).broker
     (pid,) = broker.pids()
@@ -181,7 +181,7 @@ def test_down_kills_a_broker_that_does_not_listen_any_more(folder: Path) -> None
     assert pid not in {process.pid for process in processes_of(folder)}
 
 
-def test_reused_process_id_is_left_alone(folder: Path) -> None:
+def test_a_process_with_a_reused_id_is_not_stopped(folder: Path) -> None:
     bring_up(folder)
     broker = find_stack(folder).broker
     broker.stop()
@@ -196,7 +196,7 @@ def test_reused_process_id_is_left_alone(folder: Path) -> None:
         foreign.wait()
 
 
-def test_two_stacks_live_side_by_side(folder: Path, fresh: Path) -> None:
+def test_two_stacks_run_at_the_same_time(folder: Path, fresh: Path) -> None:
     one, two = bring_up(folder), bring_up(fresh)
     assert one["db"] != two["db"]
     assert one["kafka"] != two["kafka"]
@@ -208,14 +208,14 @@ def test_two_stacks_live_side_by_side(folder: Path, fresh: Path) -> None:
     assert read_records(two["kafka"], "kept", 1) == [b"two"]
 
 
-def test_running_stack_is_not_moved_to_other_ports(folder: Path) -> None:
+def test_a_running_stack_refuses_other_ports(folder: Path) -> None:
     bring_up(folder)
     done = penstock("up", "--no-airflow", "--dir", str(folder), "--db-port", str(*ports.choose(1)))
     assert done.returncode == 2
     assert "penstock stack down" in done.stderr.splitlines()[-1]
 
 
-def test_given_ports_are_used(folder: Path) -> None:
+def test_a_stack_uses_the_given_ports(folder: Path) -> None:
     assert penstock("down", "--dir", str(folder)).returncode == 0
     db, kafka = ports.choose(2)
     document = bring_up(folder, "--db-port", str(db), "--kafka-port", str(kafka))
@@ -224,7 +224,7 @@ def test_given_ports_are_used(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--db-port", "--kafka-port"])
-def test_taken_port_gets_one_clear_line_and_leaves_nothing_running(fresh: Path, option: str) -> None:
+def test_a_taken_port_is_one_line_and_leaves_no_process(fresh: Path, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = penstock("up", "--no-airflow", "--dir", str(fresh), option, port)
@@ -235,7 +235,7 @@ def test_taken_port_gets_one_clear_line_and_leaves_nothing_running(fresh: Path, 
     assert processes_of(fresh) == []
 
 
-def test_port_taken_since_the_last_start_gets_a_clear_line_and_leaves_nothing_running(folder: Path) -> None:
+def test_a_port_taken_since_the_last_start_is_one_line_and_leaves_no_process(folder: Path) -> None:
     document = bring_up(folder)
     assert penstock("down", "--dir", str(folder)).returncode == 0
     port = int(document["kafka"].rpartition(":")[2])
@@ -247,7 +247,7 @@ def test_port_taken_since_the_last_start_gets_a_clear_line_and_leaves_nothing_ru
     assert processes_of(folder) == []
 
 
-def test_missing_java_gets_one_clear_line(fresh: Path, tmp_path: Path) -> None:
+def test_a_missing_java_is_one_line(fresh: Path, tmp_path: Path) -> None:
     path = tmp_path / "bin"
     path.mkdir()
     setpriv = shutil.which("setpriv")
@@ -258,7 +258,7 @@ def test_missing_java_gets_one_clear_line(fresh: Path, tmp_path: Path) -> None:
     assert done.stderr.splitlines() == ["Java is missing. Next: install Java 17 and put it on PATH, or set JAVA_HOME."]
 
 
-def test_password_is_in_no_file_that_others_may_read_and_in_no_argv(folder: Path) -> None:
+def test_the_password_is_in_no_argv_and_in_no_file_that_others_may_read(folder: Path) -> None:
     document = bring_up(folder)
     password = document["db"].partition("penstock_loader:")[2].partition("@")[0]
     assert len(password) >= 24

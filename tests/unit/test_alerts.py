@@ -1,4 +1,4 @@
-"""What alerts say, and that no receiver, whatever it does, fails or slows whoever sends them."""
+"""The text of alerts, and their delivery: no receiver fails or delays the process that sends an alert."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.alerts.outbox import Alert, read_alert_targets, render_body, render_title, send_alert
+from penstock.alerts.alert import Alert, render_body, render_title
+from penstock.alerts.delivery import read_alert_targets, send_alert
 from penstock.errors import WrongUseError
 from penstock.model.ranges import Range
 from receiving import Receiver, Silence, refused_port
@@ -34,7 +35,7 @@ def receiver() -> Iterator[Receiver]:
         yield started
 
 
-def test_alert_says_pipeline_load_offsets_reason_next_step_and_link() -> None:
+def test_an_alert_names_pipeline_load_offsets_reason_next_step_and_link() -> None:
     assert render_title(ALERT) == "Penstock: load 17 of orders is held"
     assert render_body(ALERT).splitlines() == [
         "Pipeline: orders",
@@ -46,7 +47,7 @@ def test_alert_says_pipeline_load_offsets_reason_next_step_and_link() -> None:
     ]
 
 
-def test_alert_without_a_load_or_a_link_says_so() -> None:
+def test_an_alert_without_a_load_says_so_and_leaves_the_link_out() -> None:
     alert = Alert("orders", "load_failed", "the log lost data", "look at the topic")
     assert render_title(alert) == "Penstock: a run of orders failed"
     assert render_body(alert).splitlines() == [
@@ -58,16 +59,16 @@ def test_alert_without_a_load_or_a_link_says_so() -> None:
     ]
 
 
-def test_alert_about_the_pipeline_itself_names_no_load_and_a_loss_its_offsets() -> None:
-    held = Alert("orders", "hold_began", "the log was cut", "adopt it", hold=3)
+def test_an_alert_of_a_hold_names_no_offsets_and_one_of_a_loss_names_them() -> None:
+    held = Alert("orders", "hold_began", "the log was truncated", "adopt it", hold=3)
     assert render_title(held) == "Penstock: orders is held"
     assert "Offsets" not in render_body(held)
     lost = Alert("orders", "loss_recorded", "retention", "nothing", ranges=(Range(0, 0, 6),), losses=(1, 2))
-    assert render_title(lost) == "Penstock: orders has lost records, and goes on without them"
+    assert render_title(lost) == "Penstock: orders has lost records, and continues without them"
     assert "Offsets: partition 0 offsets [0, 6)" in render_body(lost)
 
 
-def test_webhook_gets_the_alert_as_json(receiver: Receiver) -> None:
+def test_a_webhook_gets_the_alert_as_json(receiver: Receiver) -> None:
     assert send_alert([receiver.url], ALERT)
     (message,) = receiver.messages
     assert message["title"] == render_title(ALERT)
@@ -75,14 +76,14 @@ def test_webhook_gets_the_alert_as_json(receiver: Receiver) -> None:
     assert message["type"] == "failure"
 
 
-def test_receiver_that_never_answers_is_given_up_in_time() -> None:
+def test_sending_gives_up_after_the_timeout_of_a_silent_receiver() -> None:
     with Silence() as silence:
         assert not send_alert([silence.url, silence.url], ALERT, seconds=0.5)
 
 
-def test_receiver_that_never_answers_keeps_no_process_from_ending() -> None:
+def test_a_silent_receiver_does_not_keep_a_process_from_ending() -> None:
     code = (
-        "import sys; from penstock.alerts.outbox import *; "
+        "import sys; from penstock.alerts.alert import Alert; from penstock.alerts.delivery import send_alert; "
         "print(send_alert([sys.argv[1]], Alert('orders', 'load_failed', 'r', 'n'), seconds=2))"
     )
     with Silence() as silence:
@@ -92,21 +93,21 @@ def test_receiver_that_never_answers_keeps_no_process_from_ending() -> None:
 
 
 @pytest.mark.parametrize("url", ["json://127.0.0.1:{port}/", "nonsense", "json://", "gone://host/s3cr3t-token", ""])
-def test_target_that_cannot_be_reached_or_understood_is_no_error(url: str) -> None:
+def test_an_unreachable_or_invalid_target_raises_no_error(url: str) -> None:
     assert not send_alert([url.format(port=refused_port())], ALERT, seconds=10)
 
 
-def test_alert_is_delivered_if_one_of_its_targets_takes_it(receiver: Receiver) -> None:
+def test_an_alert_is_delivered_if_one_of_its_targets_takes_it(receiver: Receiver) -> None:
     with Silence() as silence:
         assert send_alert([silence.url, "nonsense", receiver.url], ALERT, seconds=2)
     assert len(receiver.messages) == 1
 
 
-def test_no_targets_deliver_nothing() -> None:
+def test_an_alert_without_targets_is_not_delivered() -> None:
     assert not send_alert([], ALERT)
 
 
-def test_tokens_of_targets_are_in_no_log(
+def test_no_log_holds_a_token_of_a_target(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -115,9 +116,9 @@ def test_tokens_of_targets_are_in_no_log(
     refused = f"json://127.0.0.1:{refused_port()}/hook/s3cr3t-token"
     assert send_alert([receiver.url], ALERT)
     assert not send_alert([refused, "gone://host/s3cr3t-token", "s3cr3t-token"], ALERT)
-    told = caplog.text + "".join(capfd.readouterr())
-    assert "not delivered to target 1 of 3 (json)" in told
-    assert "s3cr3t-token" not in told
+    logged = caplog.text + "".join(capfd.readouterr())
+    assert "not delivered to target 1 of 3 (json)" in logged
+    assert "s3cr3t-token" not in logged
 
 
 def test_targets_are_read_from_password_extra_and_host() -> None:
@@ -130,7 +131,7 @@ def test_targets_are_read_from_password_extra_and_host() -> None:
     assert read_alert_targets(host="smtp.example.org") == []
 
 
-def test_target_that_is_no_url_is_refused_without_being_shown() -> None:
+def test_an_invalid_target_is_refused_and_its_text_is_not_shown() -> None:
     with pytest.raises(WrongUseError, match="target 2") as caught:
         read_alert_targets("json://a s3cr3t-token")
     assert "s3cr3t" not in str(caught.value)

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from penstock import errors
-from penstock.alerts.outbox import Alert, render_body
+from penstock.alerts.alert import Alert, render_body
 from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError, name_few, name_ranges
 from penstock.ledger.connection import concerning, explain, keep_cause
 from penstock.model.ranges import Range

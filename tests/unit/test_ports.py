@@ -1,4 +1,4 @@
-"""Looking at ports."""
+"""Checks of ports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def listen(port: int) -> socket.socket:
     return server
 
 
-def test_looking_whether_a_server_is_there_does_not_keep_it_from_its_port() -> None:
+def test_the_check_for_a_server_does_not_take_its_port() -> None:
     (port,) = ports.choose(1)
     assert not ports.is_served(port)
     with listen(port):

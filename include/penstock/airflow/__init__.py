@@ -1,1 +1,1 @@
-"""Penstock under Airflow: DAGs made of declarations, and what their tasks do."""
+"""Penstock under Airflow: DAGs made from declarations, and the steps of their tasks."""

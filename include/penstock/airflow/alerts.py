@@ -1,4 +1,4 @@
-"""Alerts from Airflow: the targets are in a connection, the link leads to the run. None of it ever fails a task."""
+"""Alerts from tasks: a connection holds their targets, and their link leads to the run. They never fail a task."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import psycopg
 
 from penstock import advice
 from penstock.airflow.connections import read_alert_urls, read_db
-from penstock.airflow.task_errors import read_cause, read_reason
-from penstock.alerts.due import find_untold
-from penstock.alerts.outbox import Alert, AlertKind, alert_once
+from penstock.airflow.failures import read_cause, read_reason
+from penstock.alerts.alert import Alert, AlertKind
+from penstock.alerts.outbox import alert_once, find_due
 from penstock.errors import HeldError, LogLostError, MergeError, PenstockError, ProofError
 from penstock.ledger.connection import connect
 from penstock.ledger.load import read_load
@@ -25,30 +25,35 @@ log = logging.getLogger(__name__)
 
 
 def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
-    """Alert that a task failed for good, or that its load is held. Of each kind there is one alert for a load."""
+    """Alert that a task failed after its last try, or that its load is held; at most one alert of a kind for a load."""
     cause = read_cause(context.get("exception"))
     if isinstance(cause, LogLostError) and cause.load is None:
-        alert_untold(connection_id, pipeline, context)  # the pipeline is held, whichever of its runs finds it so
+        alert_due(connection_id, pipeline, context)  # the ledger holds the pipeline itself, for all of its runs
         return
-    kind: AlertKind = "hold_began" if isinstance(cause, HeldError) else "load_failed"
-    if isinstance(cause, ProofError):
-        kind = "audit_failed"
-    if isinstance(cause, MergeError):
-        kind = "leaves_left_out"
     load_id = cause.load if cause and cause.load is not None else _read_planned(context)
     _alert(
         connection_id,
         pipeline,
-        kind,
+        _choose_kind(cause),
         load_id,
         reason=cause.what if cause else str(read_reason(context)),
-        next_step=(cause.next_step if cause else "") or "look at the log of the task, then clear it to try again.",
+        next_step=(cause.next_step if cause else "") or "read the log of the task, then clear the task to try again.",
         link=_link(context),
     )
 
 
+def _choose_kind(cause: PenstockError | None) -> AlertKind:
+    if isinstance(cause, HeldError):
+        return "hold_began"
+    if isinstance(cause, ProofError):
+        return "audit_failed"
+    if isinstance(cause, MergeError):
+        return "leaves_left_out"
+    return "load_failed"
+
+
 def alert_failure_of_load(context: Context) -> None:
-    """Alert that a task failed for good whose pipeline is told by its load."""
+    """Alert that a task failed after its last try; its load names the pipeline."""
     cause = read_cause(context.get("exception"))
     load = _read(read_db(), cause.load if cause and cause.load is not None else _read_argument(context))
     if load is not None and load.declaration.alerts:
@@ -56,7 +61,7 @@ def alert_failure_of_load(context: Context) -> None:
 
 
 def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, reason: str, context: Context) -> None:
-    """Alert that a hold has ended, and how."""
+    """Alert that a load is no longer held, with the reason."""
     if connection_id:
         _alert(
             connection_id,
@@ -69,14 +74,14 @@ def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, re
         )
 
 
-def alert_untold(connection_id: str | None, pipeline: str, context: Context) -> None:
-    """Alert of what happened to the pipeline itself, and that nobody was told of yet."""
+def alert_due(connection_id: str | None, pipeline: str, context: Context) -> None:
+    """Send the alerts about the pipeline itself that are due in the ledger."""
     if not connection_id:
         return
     try:
         urls, db = read_alert_urls(connection_id), read_db()
         with connect(db) as connection:
-            due = find_untold(connection, pipeline, _link(context))
+            due = find_due(connection, pipeline, _link(context))
         for alert in due:
             if alert_once(db, urls, alert):
                 log.info("alerted the targets of the connection %s: %s.", connection_id, alert.kind)
@@ -91,7 +96,7 @@ def _alert(
         urls = read_alert_urls(connection_id)
         db = read_db()
         load = _read(db, load_id)
-        # A load that cannot be read now is alerted without the ledger, which would else tell whether it was before.
+        # Without the load the alert is sent without a claim in the ledger, so it may be sent twice.
         alert = Alert(
             pipeline,
             kind,
@@ -125,11 +130,11 @@ def _read_argument(context: Context) -> int | None:
 
 
 def _read_planned(context: Context) -> int | None:
-    """The load of this run; None if the run has planned none, or Airflow cannot be asked (where no task runs)."""
+    """The load of this run; None if the run planned none, or if Airflow does not answer outside a task."""
     ti = context.get("ti")
     try:
         return ti.xcom_pull(task_ids="plan") if ti is not None and ti.task_id != "plan" else None
-    except Exception as error:  # whatever it is, the alert matters more
+    except Exception as error:  # an alert without its load is better than no alert
         log.warning("the run's load could not be read: %s", type(error).__name__)
         return None
 

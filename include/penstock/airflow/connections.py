@@ -1,4 +1,4 @@
-"""What Airflow's connections say, in the words that the rest of Penstock knows. Read in tasks, never while parsing."""
+"""Airflow's connections as settings of Penstock. Tasks read them; DAG files do not read them while they are parsed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SPARK = "spark_default"
 
 
 def read_settings(kafka: str) -> Settings:
-    """All that the stage step needs, as the command line reads it from the environment."""
+    """Read the settings of the stage step, as the command line reads them from the environment."""
     from penstock.settings import Settings
 
     return Settings(db=read_db(), kafka=read_kafka(kafka), pipelines=Path(), spark_master=read_spark_master())
 
 
 def read_db() -> str:
-    """The URI of the database that holds the ledger and the targets."""
+    """Read the URI of the database that holds the ledger and the targets."""
     return _make_uri(_read(DB, "postgres"), DB)
 
 
 def read_db_checker() -> str | None:
-    """The URI of the same database for the checks, if they have a login of their own."""
+    """Read the URI of the same database for the checks; None if the checks have no login of their own."""
     try:
         return _make_uri(Connection.get(DB_CHECKER), DB_CHECKER)
     except AirflowNotFoundException:
@@ -50,7 +50,7 @@ def _make_uri(found: Connection, connection_id: str) -> str:
 
 
 def read_kafka(connection_id: str) -> dict[str, str]:
-    """The settings of the Kafka client, as the connections of Airflow's Kafka provider keep them."""
+    """Read the settings of the Kafka client from a connection of Airflow's Kafka provider."""
     settings = {name: str(value) for name, value in _read(connection_id, "kafka").extra_dejson.items()}
     if not settings.get("bootstrap.servers"):
         raise WrongUseError(
@@ -60,25 +60,34 @@ def read_kafka(connection_id: str) -> dict[str, str]:
     return settings
 
 
+def read_kafka_of(load_id: int) -> dict[str, str]:
+    """Read the settings of the Kafka client that the declaration of a load names."""
+    from penstock.ledger.connection import open_ledger
+    from penstock.ledger.load import read_load
+
+    with open_ledger(read_db()) as connection:
+        return read_kafka(read_load(connection, load_id).declaration.kafka)
+
+
 def read_spark_master() -> str:
-    """The Spark master. Without the connection the provider would silently submit to `yarn`: it is asked for first."""
+    """Read the Spark master. It is read first, because without the connection the provider submits to `yarn`."""
     found = _read(SPARK, "spark")
     master = found.host or ""
     if found.conn_type != "spark" or (found.port and "://" not in master):
-        # As a URI, the scheme of the master becomes the connection's type.
+        # If the connection is given as a URI, Airflow makes the scheme of the master the connection's type.
         master = f"{found.conn_type}://{master}"
     master = f"{master}:{found.port}" if found.port else str(master)
     if not master.startswith(("local", "spark://")):
         raise WrongUseError(
             f"the Airflow connection {SPARK} names the master {master or '(none)'}.",
-            next_step="give local[*] or spark://host:7077 as its host: the driver runs beside the task.",
+            next_step="enter local[*] or spark://host:7077 as its host: the driver runs beside the task.",
         )
     return master
 
 
 def read_alert_urls(connection_id: str) -> list[str]:
-    """The apprise URLs of a connection; they hold tokens."""
-    from penstock.alerts.outbox import read_alert_targets
+    """Read the apprise URLs of a connection; they hold tokens."""
+    from penstock.alerts.delivery import read_alert_targets
 
     found = _read(connection_id, "generic")
     return read_alert_targets(found.password, found.host, found.extra_dejson)

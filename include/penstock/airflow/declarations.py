@@ -1,4 +1,4 @@
-"""Which pipelines are declared, as the DAG files see them: the good ones, and the mistakes of the others."""
+"""The declared pipelines for DAG files: the valid ones, and the mistakes of the invalid ones."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from penstock.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# In a checkout the declarations lie beside the package.
+# In a checkout the folder of declarations is beside the package.
 BESIDE = Path(__file__).parents[2] / "pipelines"
 
 
-def read_good() -> list[Pipeline]:
-    """The pipelines whose declarations are right. A broken one hides no other."""
+def read_valid() -> list[Pipeline]:
+    """Read the pipelines with a valid declaration. An invalid declaration hides no other pipeline."""
     return [read for read in _read().values() if isinstance(read, Pipeline)]
 
 
 def read_named(name: str) -> Pipeline:
-    """The pipeline of this name, as it is declared now. A mistake in the file of another one is not its own."""
+    """Read the current declaration of a pipeline. Mistakes in other files are ignored."""
     return read_declared(_find_folder(), name)
 
 
-def refuse_broken(dags: Mapping[str, Exception]) -> None:
-    """Raise the mistakes of all broken declarations, with file and line, and why DAGs of others cannot be made."""
-    broken = [read.what for read in _read().values() if isinstance(read, DeclarationError)]
-    broken += [f"{name}: its DAG cannot be made: {type(error).__name__}: {error}" for name, error in dags.items()]
-    if broken:
-        raise DeclarationError("\n" + "\n".join(broken))
+def raise_invalid(refused: Mapping[str, Exception]) -> None:
+    """Raise the mistakes of all invalid declarations, with file and line, and the errors of DAGs Airflow refuses."""
+    mistakes = [read.what for read in _read().values() if isinstance(read, DeclarationError)]
+    mistakes += [f"{name}: its DAG cannot be made: {type(error).__name__}: {error}" for name, error in refused.items()]
+    if mistakes:
+        raise DeclarationError("\n" + "\n".join(mistakes))
 
 
 def _read() -> dict[Path, Pipeline | DeclarationError]:

@@ -1,4 +1,4 @@
-"""The page of a pipeline in Airflow: what it does, and what to do when it is red."""
+"""The page of a pipeline in Airflow: its tasks, the next step after a failure, its columns and checks."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ PAGE = """\
 {description}
 
 Loads the Kafka topic `{topic}` into the table `{target}`, each record exactly once. It runs {schedule}. A run reads
-what came since the last published load, at most {cap} offsets from each partition; what is left waits for the next run.
+the records since the last published load, at most {cap} offsets of each partition; the next run reads the rest.
 
 | task | what it does |
 |---|---|
-| plan | asks Kafka what is new, and writes down which offsets to load; if there is nothing, the rest is skipped |
-| stage | Spark reads just these offsets into a table of this attempt, which nobody else sees |
-| validate | Great Expectations checks the very rows that will be published |
-| publish | one transaction makes the rows visible and moves the offsets: all of it happens, or nothing |
+| plan | queries Kafka for new offsets, and plans the ranges to load; without new offsets the other tasks are skipped |
+| stage | Spark reads exactly these offsets into a table of this attempt, which no reader sees |
+| validate | Great Expectations checks the same rows that will be published |
+| publish | one transaction makes the rows visible and moves the positions: both happen, or nothing |
 
-Any task may be cleared and run again at any time: what is published stays as it is, and the log says so. After
-`publish` the asset `penstock://{name}` is updated, with the ranges in the event's extra.
+You can clear any task and run it again at any time: published data stays as it is, and the log says so. `publish`
+updates the asset `penstock://{name}`, with the ranges in the event's extra.
 
-## When it is red
+## When a task is red
 
 - **plan, "held"**: a load waits for a person. [Settle it](/dags/penstock_settle): approve publishes it as it is,
-  discard gives it up, and its offsets are loaded again. Or change the declaration: the next run then plans anew.
-- **plan, offsets are lost, or it is another topic**: {on_loss} The task's last line says which offsets, since when, and
-  what to do: [accept the loss](/dags/penstock_accept_loss), or `penstock adopt` on the command line.
-- **stage**: look at its last line. Each of its {tries} tries wrote a table of its own; clear it to try once more.
-- **validate, "held"**: its last line names the check. What the checks found is in `penstock.check_results`.
-- **publish**: clear it. It looks first and never publishes twice.
+  discard discards it, and its offsets are loaded again. Or change the declaration: the next run then plans again.
+- **plan, offsets are lost, or the topic is another one**: {on_loss} The last line of the log names the offsets, the
+  time, and the next step: [accept the loss](/dags/penstock_accept_loss), or `penstock adopt` on the command line.
+- **stage**: read the last line of its log. Each of its {tries} tries wrote a table of its own; clear it to try again.
+- **validate, "held"**: the last line of its log names the check. The results are in `penstock.check_results`.
+- **publish**: clear it. It looks first whether the load is published, and never publishes twice.
 
 ## Columns
 
@@ -51,7 +51,7 @@ Every row also carries {carried}.
 
 ## Checks
 
-Always: every planned offset is a row, a quarantined record or a hole; none comes twice; none is outside the plan.
+Every load: each planned offset is a row, a quarantined record or a hole; no offset is there twice or outside the plan.
 
 {checks}
 
@@ -65,7 +65,7 @@ The view `penstock.loads`, or `penstock status` on the command line. Quarantined
 """
 
 
-def explain(pipeline: Pipeline) -> str:
+def write_page(pipeline: Pipeline) -> str:
     """Write the page of a pipeline."""
     return PAGE.format(
         name=pipeline.name,
@@ -79,7 +79,7 @@ def explain(pipeline: Pipeline) -> str:
         isolation=pipeline.isolation,
         columns="\n".join(map(_explain_column, pipeline.columns)),
         carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key)),
-        checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds none of its own.",
+        checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds no checks of its own.",
         poison=_explain_rejections(pipeline),
         on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
@@ -107,8 +107,8 @@ def _explain_rejections(pipeline: Pipeline) -> str:
 
 def _explain_loss(pipeline: Pipeline) -> str:
     if pipeline.on_loss == "stop":
-        return "Kafka no longer holds what comes next, and nothing is given up without a person."
-    return "records that Kafka no longer has are recorded as lost, and passed over; a log that was cut is not."
+        return "Kafka no longer holds the next offsets, and only a person can accept their loss."
+    return "lost offsets are recorded, and the pipeline continues after them; a truncated log stops it."
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The stage step as a task: spark-submit in client mode, with ids as arguments and secrets in its environment only."""
+"""The stage step as a task: spark-submit in client mode. Its arguments are ids; only its environment holds secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from penstock.airflow.connections import SPARK, read_db, read_settings
-from penstock.airflow.task_errors import deciding_retries
+from penstock.airflow.failures import deciding_retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
-    """Stages a load by a new attempt; a load that is staged already stays as it is."""
+    """Stages a load by a new attempt; a load that is already staged stays as it is."""
 
-    # Whatever else Spark is told is made when the task runs: nothing of it is rendered and shown.
+    # The other arguments of Spark are made when the task runs, so that Airflow renders and shows none of them.
     template_fields = ("load_id",)
 
     def __init__(self, *, load_id: XComArg, **options: Any) -> None:  # noqa: ANN401
-        # Cluster mode would run the driver where this task's environment, and so the secrets, do not reach.
+        # In cluster mode the driver would not get this task's environment, and so not the secrets.
         super().__init__(conn_id=SPARK, deploy_mode="client", **options)
         self.load_id = load_id
         self._master = ""
 
     def execute(self, context: Context) -> None:
-        """Begin an attempt, and run its driver to the end."""
+        """Begin an attempt, and run its driver to its end."""
         from penstock.ledger.connection import concerning, open_ledger
         from penstock.ledger.load import read_load
         from penstock.ledger.work_lock import at_work
@@ -51,7 +51,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
             with open_ledger(read_db()) as connection:
                 load = read_load(connection, load_id)
             if attempt is None:
-                self.log.info("%s: load %s is %s already; it stays as it is.", load.pipeline, load_id, load.state)
+                self.log.info("%s: load %s is already %s; it stays as it is.", load.pipeline, load_id, load.state)
                 return
             self.log.info("%s: staging load %s, attempt %s.", load.pipeline, load_id, attempt)
             with concerning(load=load):
@@ -59,7 +59,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
 
     def on_kill(self) -> None:
-        """End the driver too: spark-submit is only its parent, and would leave it to go on alone."""
+        """Kill the driver too: spark-submit is its parent, and would leave it running."""
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -69,11 +69,11 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             submission = make_submission(settings, load_id, attempt, reader, Path(folder))
-            self._take(submission)
+            self._apply(submission)
             with _environment(submission.env):
                 self._run(context)
 
-    def _take(self, submission: Submission) -> None:
+    def _apply(self, submission: Submission) -> None:
         self.application = submission.application
         self.application_args = list(submission.application_args)
         self.name = "penstock"
@@ -85,7 +85,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         self._master = submission.master
 
     def _run(self, context: Context) -> None:
-        """Run spark-submit; the driver's own words, and its exit code, say how it failed."""
+        """Run spark-submit; a failure is described by the driver's last lines and its exit code."""
         try:
             super().execute(context)
         except AirflowException:
@@ -93,14 +93,14 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
             if driver is None or not driver.returncode:
                 raise
             error = self._last_words.read(driver.returncode)
-            # The provider's exception repeats the driver's log, which stands above it in the log of this task.
+            # The provider's exception repeats the driver's log, which the log of this task already holds.
             raise error from error.__cause__
 
     def _get_hook(self) -> SparkSubmitHook:
         from penstock.spark.error_transport import LastWords
 
         hook = super()._get_hook()
-        # The connection's master, which allows a task of a local master as many failures as one on a cluster.
+        # The connection's master, changed so that a local master retries a Spark task as often as a cluster does.
         hook._connection["master"] = self._master
         self._last_words, process = LastWords(), hook._process_spark_submit_log
         hook._process_spark_submit_log = lambda lines: process(self._last_words.listen(lines))
@@ -109,7 +109,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
 @contextmanager
 def _environment(secrets: Mapping[str, str]) -> Iterator[None]:
-    """Put secrets into this process's environment, for its child, and take them out again."""
+    """Set secrets in the environment of this process for its child, and restore the environment at the end."""
     before = {name: os.environ.get(name) for name in secrets}
     os.environ.update(secrets)
     try:

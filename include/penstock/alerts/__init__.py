@@ -1,1 +1,1 @@
-"""Alerts: what people are told of a pipeline, once."""
+"""Alerts: messages to people about a pipeline, each delivered once."""

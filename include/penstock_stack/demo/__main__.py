@@ -1,4 +1,4 @@
-"""Start the stack, produce, load, produce again, load again, and show what came of it."""
+"""The demo: start the stack, produce and load orders twice, and show the results."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ PIPELINE, TARGET = "orders", "analytics.orders"
 TOPICS = {"orders": 4, "access_log": 2}
 MARKS = {"success": "[green]done[/]", "failed": "[red]failed[/]", "running": "[cyan]running[/]", "skipped": "skipped"}
 
-people = Console(stderr=True, highlight=False, soft_wrap=True)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
 
 
 def main() -> int:
-    """The whole demo; an error is one line."""
+    """Run the demo; print an error as one line."""
     try:
         demonstrate(time.monotonic())
     except PenstockError as error:
-        people.print(f"demo: {error}", markup=False)
+        messages.print(f"demo: {error}", markup=False)
         return error.exit_code
     except KeyboardInterrupt:
-        people.print("stopped. `make down` stops the stack, too.")
+        messages.print("the demo was stopped. `make down` stops the stack too.")
         return 130
     return 0
 
 
 def demonstrate(began: float) -> None:
-    """Two rounds: the first finds a day of orders, the second what came since."""
-    # The topics are there before Airflow is, so that no scheduled run misses them.
-    services = bring_up(FOLDER, Ports(), airflow=False, tell=_tell)
+    """Run two rounds of produce and load; the second load reads only the new orders."""
+    # The topics are created before Airflow starts, so that no scheduled run misses them.
+    services = bring_up(FOLDER, Ports(), airflow=False, tell=_print_message)
     kafka, before = services.kafka, summary.newest_load(services.db, PIPELINE)
     orders.create_topics(kafka, TOPICS)
     orders.send(kafka, "access_log", orders.make_log_lines(100))
-    _tell(produce_first(kafka))
-    addresses = bring_up(FOLDER, Ports(), airflow=True, tell=_tell)
+    _print_message(produce_first(kafka))
+    addresses = bring_up(FOLDER, Ports(), airflow=True, tell=_print_message)
     airflow = _log_in(addresses)
-    _tell(f"everything runs, {time.monotonic() - began:.0f} s after the start")
+    _print_message(f"everything runs, {time.monotonic() - began:.0f} s after the start")
 
     times = [load(airflow, addresses, 1)]
-    _tell(produce_second(kafka))
+    _print_message(produce_second(kafka))
     times.append(load(airflow, addresses, 2))
 
     out.print()
     summary.print_summary(out, addresses.db, PIPELINE, TARGET, before)
-    told = " and ".join(f"{seconds:.0f} s" for seconds in times)
-    out.print(f"The loads took {told}, trigger to publish; all of it took {time.monotonic() - began:.0f} s.")
+    durations = " and ".join(f"{seconds:.0f} s" for seconds in times)
+    out.print(f"The loads took {durations}, trigger to publish; the whole demo took {time.monotonic() - began:.0f} s.")
     out.print(f"Airflow's UI: {airflow.page(PIPELINE)}   user and password: in {airflow.passwords}", soft_wrap=True)
-    out.print("`make demo` again loads more; `make down` stops it all.")
+    out.print("`make demo` again loads more orders; `make down` stops the stack.")
 
 
 def produce_first(kafka: str) -> str:
-    """Plain orders, two transactions committed and one aborted between them, and broken records; says what it did."""
+    """Produce orders, two committed transactions, an aborted one between them, and broken records; describe them."""
     first = _next_order(kafka)
     orders.send(kafka, PIPELINE, orders.make_orders(first, 20_000))
     orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 20_000, 1000), commit=True)
@@ -76,7 +76,7 @@ def produce_first(kafka: str) -> str:
 
 
 def produce_second(kafka: str) -> str:
-    """More orders; says what it did."""
+    """Produce more orders; describe them."""
     first = _next_order(kafka)
     orders.send(kafka, PIPELINE, orders.make_orders(first, 5_000))
     orders.send_transaction(kafka, PIPELINE, orders.make_orders(first + 5_000, 500), commit=True)
@@ -84,30 +84,30 @@ def produce_second(kafka: str) -> str:
 
 
 def load(airflow: Airflow, addresses: Addresses, number: int) -> float:
-    """Trigger the pipeline's DAG and follow the run to its end; returns the seconds it took."""
+    """Trigger the pipeline's DAG and follow the run to its end; return its duration in seconds."""
     began = time.monotonic()
     before = summary.newest_load(addresses.db, PIPELINE)
     run_id = airflow.find_active(PIPELINE)
     if run_id:
-        _tell(f"load {number}: Airflow has just started the hourly run by itself; it is followed")
+        _print_message(f"load {number}: Airflow has just started the hourly run by itself; the demo follows that run")
     else:
         run_id = f"demo_{datetime.now(UTC):%Y%m%dT%H%M%S}_{number}"
         airflow.trigger(PIPELINE, run_id)
     state = ""
-    with people.status(f"load {number}") as line:
+    with messages.status(f"load {number}") as line:
         for run in airflow.follow(PIPELINE, run_id):
             done, planned = summary.read_progress(addresses.db, PIPELINE, before)
-            told = f"load {number}: {_describe(run)}"
-            line.update(f"{told}   {done:,} of {planned:,} offsets staged   {time.monotonic() - began:.0f} s")
-            if not people.is_terminal and told != state:
-                people.print(told)
-            state = told
+            progress = f"load {number}: {_describe(run)}"
+            line.update(f"{progress}   {done:,} of {planned:,} offsets staged   {time.monotonic() - began:.0f} s")
+            if not messages.is_terminal and progress != state:
+                messages.print(progress)
+            state = progress
     if run.state != "success":
         raise PenstockError(
             f"the run {run_id} failed; {summary.read_cause(addresses.db, PIPELINE)}.",
             next_step=f"see {airflow.page(PIPELINE)}.",
         )
-    people.print(f"load {number}: {_describe(run)} in {time.monotonic() - began:.0f} s")
+    messages.print(f"load {number}: {_describe(run)} in {time.monotonic() - began:.0f} s")
     return time.monotonic() - began
 
 
@@ -125,13 +125,13 @@ def _log_in(addresses: Addresses) -> Airflow:
 
 
 def _next_order(kafka: str) -> int:
-    # Every order used an offset, so their number is above all numbers given out so far.
+    # Every order used an offset, so this number is higher than the number of any earlier order.
     log = read_log({"bootstrap.servers": kafka}, PIPELINE, "read_uncommitted")
     return 1 + sum(partition.end for partition in log.partitions.values())
 
 
-def _tell(what: str) -> None:
-    people.print(what, markup=False)
+def _print_message(text: str) -> None:
+    messages.print(text, markup=False)
 
 
 if __name__ == "__main__":

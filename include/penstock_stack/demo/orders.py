@@ -1,4 +1,4 @@
-"""Sample orders, as a web shop would send them: most of them fine, some taken back, some broken."""
+"""Sample orders of a web shop: valid records, aborted records, and broken records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNTRIES, CURRENCIES = ("DE", "FR", "GB", "IT", "PL", "SE", "US"), ("EUR", "GBP", "USD")
 ITEMS = ("lamp", "chair", "kettle", "rug", "mirror", "shelf")
-# Records that cannot become rows, each for another reason.
+# Each of these records has another reason why it cannot become a row.
 BROKEN: tuple[bytes | None, ...] = (
     b'{"id": 1, "amount": 12.',
     b'{"amount": "12.00", "currency": "EUR"}',
@@ -30,7 +30,7 @@ BROKEN: tuple[bytes | None, ...] = (
 
 
 def create_topics(bootstrap: str, partitions: dict[str, int]) -> list[str]:
-    """Create the topics that are not there yet; returns their names."""
+    """Create the missing topics; return their names."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     present = admin.list_topics(timeout=15).topics
     missing = [NewTopic(name, count, 1) for name, count in partitions.items() if name not in present]
@@ -96,5 +96,5 @@ def _send_all(producer: Producer, topic: str, values: Sequence[bytes | None]) ->
             producer.flush(60)  # its queue holds 100,000 records
     left = producer.flush(60)
     if left or refused:
-        told = refused[0] if refused else "no answer in 60 s"
-        raise KafkaError(f"{left + len(refused)} records were not taken: {told}", next_step="look into the kafka.log.")
+        reason = refused[0] if refused else "no answer in 60 s"
+        raise KafkaError(f"{left + len(refused)} records were not accepted: {reason}", next_step="read kafka.log.")

@@ -29,7 +29,7 @@ class Run:
 
 
 class Airflow:
-    """The part of Airflow's REST API that is needed to start a run and to follow it."""
+    """The calls of Airflow's REST API that start a run and follow it."""
 
     def __init__(self, url: str, passwords: Path) -> None:
         self.url = url
@@ -37,13 +37,13 @@ class Airflow:
         self._client = httpx.Client(base_url=url, timeout=30)
 
     def log_in(self) -> None:
-        """Get a token for the API; requests carry it from here on."""
+        """Get a token for the API; later requests use it."""
         [(user, password)] = json.loads(self.passwords.read_text(encoding="utf-8")).items()
         token = self._ask("POST", "/auth/token", {"username": user, "password": password})["access_token"]
         self._client.headers["Authorization"] = f"Bearer {token}"
 
     def await_dag(self, dag: str, timeout: float = 120) -> None:
-        """Wait until the DAG is there, and see that it is not paused."""
+        """Wait until the DAG exists, and unpause it."""
 
         def is_there() -> bool:
             return self._client.get(f"/api/v2/dags/{dag}").status_code != httpx.codes.NOT_FOUND
@@ -57,12 +57,12 @@ class Airflow:
         self._ask("POST", f"/api/v2/dags/{dag}/dagRuns", {"dag_run_id": run_id, "logical_date": None})
 
     def find_active(self, dag: str) -> str | None:
-        """The run of a DAG that is under way: soon after the hour Airflow starts one by itself."""
+        """Find the active run of a DAG: soon after the full hour Airflow starts a run by itself."""
         runs = self._ask("GET", f"/api/v2/dags/{dag}/dagRuns?state=queued&state=running&limit=1")["dag_runs"]
         return str(runs[0]["dag_run_id"]) if runs else None
 
     def follow(self, dag: str, run_id: str, timeout: float = 600) -> Iterator[Run]:
-        """Tell how a run comes along, twice a second, until it has ended."""
+        """Yield the state of a run twice a second, until it has ended."""
         for _ in attempts(seconds=timeout, every=0.5):
             run = self.read_run(dag, run_id)
             yield run
@@ -71,7 +71,7 @@ class Airflow:
         raise PenstockError(f"run {run_id} has not ended in {timeout:g} s.", next_step=f"look at {self.page(dag)}.")
 
     def read_run(self, dag: str, run_id: str) -> Run:
-        """Ask how a run is."""
+        """Read the state of a run and of its tasks."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}"
         tasks = self._ask("GET", f"{path}/taskInstances")["task_instances"]
         tasks.sort(key=lambda task: STEPS.index(task["task_id"]) if task["task_id"] in STEPS else len(STEPS))
@@ -86,7 +86,7 @@ class Airflow:
         reply = self._client.request(method, path, json=body)
         if reply.is_error:
             raise PenstockError(
-                f"Airflow answered {reply.status_code} to {method} {path}.", next_step="look into the airflow.log."
+                f"Airflow answered {reply.status_code} to {method} {path}.", next_step="read airflow.log."
             )
         answer: dict[str, Any] = reply.json()
         return answer

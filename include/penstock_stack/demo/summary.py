@@ -1,4 +1,4 @@
-"""What the demo's loads did, as the ledger and the target tell it."""
+"""The results of the demo's loads, from the ledger and the target."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ where pipeline = %s and load_id > %s order by 1, 2, 3"""
 POSITIONS = """select distinct on (partition) partition, position from penstock.positions
 where pipeline = %s order by partition, generation desc"""
 
-# A choice that fits a screen of 80 columns.
+# These columns fit a screen of 80 characters.
 SHOWN = ("order_id", "country", "amount", "currency", "placed", "_load_id", "_partition", "_offset")
 COUNTS = {"from", "until", "rows", "quarantined", "holes"}
 
 
 def print_summary(out: Console, uri: str, pipeline: str, target: str, after: int) -> None:
-    """Print what the loads after load `after` brought, and prove the sums."""
+    """Print the results of the loads after load `after`, and check the sums."""
     with psycopg.connect(uri) as conn:
         ranges = conn.execute(RANGES, [pipeline, after]).fetchall()
         _print(out, "Loaded", ("load", "partition", "from", "until", "rows", "quarantined", "holes"), ranges)
@@ -50,7 +50,7 @@ def newest_load(uri: str, pipeline: str) -> int:
 
 
 def read_progress(uri: str, pipeline: str, after: int) -> tuple[int, int]:
-    """How many of the planned offsets of the newest load are staged."""
+    """Read the staged and the planned offsets of the newest load."""
     with psycopg.connect(uri) as conn:
         found = conn.execute(
             "select coalesce(sum(done), 0), coalesce(sum(planned), 0) from penstock.progress "
@@ -61,19 +61,21 @@ def read_progress(uri: str, pipeline: str, after: int) -> tuple[int, int]:
 
 
 def read_cause(uri: str, pipeline: str) -> str:
-    """Why the newest load of a pipeline is not published, as far as the ledger knows."""
+    """Read the cause for which the newest load of a pipeline is not published."""
     with psycopg.connect(uri) as conn:
         found = conn.execute(
             "select state, cause from penstock.loads where pipeline = %s order by load_id desc limit 1", [pipeline]
         ).fetchone()
-    return f"its newest load is {found[0]}: {found[1] or 'no cause told'}" if found else "it made no load"
+    return f"its newest load is {found[0]}: {found[1] or 'the ledger has no cause'}" if found else "it made no load"
 
 
 def _print_sums(out: Console, ranges: list[tuple[int, ...]]) -> None:
     offsets = sum(until - start for _, _, start, until, *_ in ranges)
     rows, quarantined, holes = (sum(found[place] for found in ranges) for place in (4, 5, 6))
     if offsets != rows + quarantined + holes:
-        raise PenstockError(f"{offsets} offsets are not {rows} + {quarantined} + {holes}.", next_step="tell us.")
+        raise PenstockError(
+            f"{offsets} offsets are not {rows} + {quarantined} + {holes}.", next_step="report this defect of Penstock."
+        )
     out.print(
         f"{offsets:,} offsets = {rows:,} rows + {quarantined:,} quarantined + {holes:,} holes "
         "(aborted records, and the marker that ends each transaction in each partition)\n"
@@ -85,7 +87,9 @@ def _print_rows(out: Console, conn: psycopg.Connection[Any], target: str, expect
     name = sql.Identifier(schema, table)
     counted = conn.execute(sql.SQL("select count(*) from {} where _load_id > %s").format(name), [after]).fetchone()
     if counted is None or counted[0] != expected:
-        raise PenstockError(f"{target} holds {counted} of {expected} rows.", next_step="tell us.")
+        raise PenstockError(
+            f"{target} holds {counted} of {expected} rows.", next_step="report this defect of Penstock."
+        )
     few = sql.SQL("select {} from {} order by _load_id desc, _offset, _partition limit 5").format(
         sql.SQL(", ").join(map(sql.Identifier, SHOWN)), name
     )

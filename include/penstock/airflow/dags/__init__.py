@@ -1,1 +1,1 @@
-"""The DAGs, made of declarations."""
+"""The DAGs: one file a DAG, with its page and its form. Their tasks run the functions of penstock.airflow.steps."""

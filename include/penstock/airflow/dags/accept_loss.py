@@ -1,4 +1,4 @@
-"""The DAG by which a person accepts a loss on Airflow's pages."""
+"""The DAG penstock_accept_loss, by which a person accepts the offsets that the log of a pipeline lost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Param
 
-from penstock.airflow.notifier import tell_failure
-from penstock.airflow.steps import accept_loss as acceptance_step
+from penstock.airflow.failures import log_failure
+from penstock.airflow.steps.accept_loss import accept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,13 @@ DAG_ID = "penstock_accept_loss"
 PAGE = """\
 # Accept a loss
 
-Kafka no longer has records that a pipeline had still to load: its log starts behind the pipeline's position. The
-pipeline is held, and loads nothing more. If the records are gone for good, trigger this DAG: exactly what is lost now
-is recorded in `penstock.losses`, with your name and why, and the pipeline's next run goes on from the log's start.
+Kafka no longer has records that a pipeline had not loaded yet: the start of its log is above the pipeline's position.
+The pipeline is blocked, and loads nothing more. If nobody can bring the records back, trigger this DAG: it records
+exactly the lost offsets in `penstock.losses`, with your name and your reason. The pipeline's next run then continues
+from the start of the log.
 
-It refuses where nothing is lost. A log that was cut, or a topic that was created again, is another matter: decide on
-those by `penstock adopt` on the command line, which shows first what that means.
+The DAG refuses to run if no offsets are lost, if the log was truncated, or if the topic was created again. For the last
+two use `penstock adopt` on the command line: it shows the consequences first.
 """
 
 
@@ -31,7 +32,7 @@ def make_acceptance_dag(pipelines: Sequence[str]) -> DAG:
     """Make the DAG."""
     with DAG(
         DAG_ID,
-        description="Record what the log of a pipeline has lost, and let it go on.",
+        description="Record the offsets that the log of a pipeline lost, and let the pipeline continue.",
         doc_md=PAGE,
         schedule=None,
         catchup=False,
@@ -40,9 +41,13 @@ def make_acceptance_dag(pipelines: Sequence[str]) -> DAG:
         params={
             "pipeline": Param(None, type="string", enum=list(pipelines), title="Pipeline"),
             "why": Param(
-                None, type="string", minLength=1, title="Why", description="Kept in the ledger, with your name."
+                None,
+                type="string",
+                minLength=1,
+                title="Why",
+                description="The reason; the ledger keeps it with your name.",
             ),
         },
     ) as dag:
-        PythonOperator(task_id="accept", python_callable=acceptance_step.accept, on_failure_callback=tell_failure)
+        PythonOperator(task_id="accept", python_callable=accept, on_failure_callback=log_failure)
     return dag

@@ -1,4 +1,4 @@
-"""The DAG that verifies every pipeline daily, and looks whether the log is about to lose what is not loaded yet."""
+"""The DAG penstock_audit, which verifies every pipeline daily and warns before the log loses records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Param
 
 from penstock.airflow.dags.pipeline import retry
-from penstock.airflow.notifier import PenstockNotifier, tell_retry
-from penstock.airflow.steps import audit as audit_steps
+from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.steps.audit import examine, verify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,15 +22,15 @@ DAG_ID = "penstock_audit"
 PAGE = """\
 # The daily audit
 
-For each pipeline, two tasks:
+Each pipeline has two tasks:
 
-- **verify** adds the ledger up, counts the rows of every published range and takes their fingerprint anew, reads a
-  share of what the log still holds by the reader that did not load it, and names every hole. It fails, and alerts, if
-  anything is not as it was published; the faults are in `penstock.faults`.
-- **examine** looks for settings that can lose records, and how long the log keeps what is not loaded yet. It fails, and
-  alerts, if records are about to be deleted before their pipeline's next run; everything else it tells in its log.
+- **verify** checks the sums of the ledger, counts the rows of every published range and computes their fingerprints
+  again, reads a share of the log again by the other reader, and finds the kind of every hole. The task fails and alerts
+  if anything differs from the published data; the faults are in `penstock.faults`.
+- **examine** finds settings that can lose records, and shows how long the log keeps the records that wait. The task
+  fails and alerts if records will be deleted before their pipeline's next run; it logs every other finding.
 
-Trigger it by hand to read another share again; 1 is all of it.
+Trigger the DAG by hand to read another share of the log again; 1 reads all of it.
 """
 
 
@@ -38,12 +38,12 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
     """Make the DAG."""
     with DAG(
         DAG_ID,
-        description="Prove that what was published is still there, and that nothing is about to be lost.",
+        description="Prove that the published rows are in the tables, and warn before the log loses records.",
         doc_md=PAGE,
         schedule="@daily",
         catchup=False,
         max_active_runs=1,
-        # Reading the log again takes as much of the machine as loading it.
+        # It takes as much of the machine to read the log again as to load it.
         max_active_tasks=1,
         tags=["penstock"],
         default_args={"owner": "penstock"},
@@ -54,12 +54,12 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
                 minimum=0,
                 maximum=1,
                 title="Share",
-                description="Which share of what the log still holds is read again.",
+                description="The share of the offsets in the log that is read again: 0 to 1.",
             )
         },
     ) as dag:
         for pipeline in pipelines:
-            for name, step in (("verify", audit_steps.verify), ("examine", audit_steps.examine)):
+            for name, step in (("verify", verify), ("examine", examine)):
                 PythonOperator(
                     task_id=f"{name}_{pipeline.name}",
                     python_callable=partial(step, pipeline),
@@ -71,7 +71,7 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
 def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "owner": pipeline.owner,
-        "on_failure_callback": PenstockNotifier(pipeline.name, pipeline.alerts),
-        "on_retry_callback": tell_retry,
+        "on_failure_callback": PipelineNotifier(pipeline.name, pipeline.alerts),
+        "on_retry_callback": log_retry,
         **retry(pipeline.retries),
     }

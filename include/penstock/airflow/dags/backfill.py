@@ -1,4 +1,4 @@
-"""The DAG by which a person loads any range of a pipeline's log from Airflow's pages."""
+"""The DAG penstock_backfill, by which a person loads any range of a pipeline's log."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, Param, task_group
 
 from penstock.airflow.dags.pipeline import retry
-from penstock.airflow.notifier import LoadNotifier, tell_failure, tell_retry
+from penstock.airflow.failures import LoadNotifier, log_failure, log_retry
 from penstock.airflow.stage_operator import StageOperator
-from penstock.airflow.steps import backfill as backfill_steps
-from penstock.airflow.steps import load as steps
+from penstock.airflow.steps.backfill import plan as plan_loads
+from penstock.airflow.steps.backfill import publish as publish_load
+from penstock.airflow.steps.pipeline import validate as validate_load
 from penstock.backfill.request import FIELDS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DAG_ID = "penstock_backfill"
-# Its slots say how many loads of backfills are staged at once.
+# Its slots are the number of loads of backfills that are staged at the same time.
 POOL = "penstock_backfill"
 BACKFILLED = AssetAlias("penstock-backfilled")
 
 PAGE = """\
-# Load any range, for the first time or once more
+# Load any range, for the first time or again
 
-What lies below the positions of a pipeline can be loaded at any time, beside its own runs: by offsets, by time, or
-whatever is missing (all gaps). Nothing is started unless all of it can be loaded; a dry run only says, in the log of
-`plan`, what would be.
+You can load any offsets below the positions of a pipeline at any time, beside its own runs: by offsets, by time, or all
+gaps. The backfill starts only if all of its offsets can be loaded. A dry run only lists the loads in the log of `plan`.
 
-- **Offsets** are written as `partition:from-until`, such as `0:1000-2000`: from 1000 up to, and without, 2000.
-- **A time** means, in each partition, from the first record that is not older than it. Timestamps need not rise: a
-  record in between may be older or newer. Where no record is that young, nothing is loaded.
-- **Replace** loads again what is there: in one transaction the old rows go and the new ones come. Without it, ranges
-  that are there already are refused.
+- **Offsets** are written as `partition:from-until`, such as `0:1000-2000`: from 1000 up to, but without, 2000.
+- **A time** selects, in each partition, the records from the first record that is not older. Timestamps need not rise
+  with the offsets: a record in between may be older or newer. A partition without such a record loads nothing.
+- **Replace** loads covered offsets again: one transaction removes the old rows and adds the new ones. Without it the
+  backfill refuses ranges that are covered already.
 
-A big range becomes several loads, each published for itself. How many are staged at once is said by the slots of the
-pool `penstock_backfill`. A load that failed is tried again by clearing its `stage`.
+A big range becomes several loads, and each load is published by itself. The slots of the pool `penstock_backfill` limit
+how many loads are staged at the same time. To retry a failed load, clear its `stage` task.
 """
-TIME = "With its zone, such as 2026-01-31T00:00:00Z."
+TIME = "A time with a zone, such as 2026-01-31T00:00:00Z."
 
 
 def make_backfill_dag(pipelines: Sequence[str]) -> DAG:
@@ -54,19 +54,19 @@ def make_backfill_dag(pipelines: Sequence[str]) -> DAG:
         default_args={"owner": "penstock"},
         params=_make_form(pipelines),
     ) as dag:
-        plan = PythonOperator(task_id="plan", python_callable=backfill_steps.plan, on_failure_callback=tell_failure)
+        plan = PythonOperator(task_id="plan", python_callable=plan_loads, on_failure_callback=log_failure)
         _make_load().expand(load_id=plan.output)
     return dag
 
 
 def _make_load() -> Any:  # noqa: ANN401 - Airflow's type of a group that can be expanded
     @task_group(group_id="load", default_args=_for_each_task())  # type: ignore[untyped-decorator]
-    def load(load_id: Any) -> None:  # noqa: ANN401 - a number, once it runs
+    def load(load_id: Any) -> None:  # noqa: ANN401 - a number when the tasks run
         stage = StageOperator(task_id="stage", load_id=load_id, pool=POOL)
-        validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
+        validate = PythonOperator(task_id="validate", python_callable=validate_load, op_args=[load_id])
         publish = PythonOperator(
             task_id="publish",
-            python_callable=partial(backfill_steps.publish, BACKFILLED),
+            python_callable=partial(publish_load, BACKFILLED),
             op_args=[load_id],
             outlets=[BACKFILLED],
         )
@@ -79,7 +79,11 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
     return {
         "pipeline": Param(None, type="string", enum=list(pipelines), title="Pipeline"),
         "what": Param(
-            "all gaps", type="string", enum=list(FIELDS_OF), title="What", description="Which way to say it."
+            "all gaps",
+            type="string",
+            enum=list(FIELDS_OF),
+            title="What",
+            description="The way to choose the records.",
         ),
         "offsets": Param(
             None,
@@ -90,14 +94,24 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
         ),
         "from_time": Param(None, type=["null", "string"], format="date-time", title="From time", description=TIME),
         "until_time": Param(None, type=["null", "string"], format="date-time", title="Until time", description=TIME),
-        "replace": Param(default=False, type="boolean", title="Replace", description="Load again what is there."),
-        "dry_run": Param(default=False, type="boolean", title="Dry run", description="Only say what would be loaded."),
+        "replace": Param(
+            default=False,
+            type="boolean",
+            title="Replace",
+            description="Load covered offsets again; the new rows replace the old ones.",
+        ),
+        "dry_run": Param(
+            default=False,
+            type="boolean",
+            title="Dry run",
+            description="Only list the loads in the log of plan; write nothing.",
+        ),
         "records_per_load": Param(
             None,
             type=["null", "integer"],
             minimum=1,
             title="Records per load",
-            description="Else the pipeline's cap.",
+            description="The largest number of records of a load; the pipeline's cap by default.",
         ),
     }
 
@@ -106,5 +120,5 @@ def _for_each_task() -> dict[str, Any]:
     return {
         **retry(3),
         "on_failure_callback": LoadNotifier(),
-        "on_retry_callback": tell_retry,
+        "on_retry_callback": log_retry,
     }

@@ -1,4 +1,4 @@
-"""The DAG that maintains all pipelines, once a day."""
+"""The DAG penstock_maintenance, which maintains the targets of all pipelines once a day."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from penstock.airflow.dags.pipeline import retry
-from penstock.airflow.notifier import PenstockNotifier, tell_retry
-from penstock.airflow.steps import maintenance as maintenance_step
+from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.steps.maintenance import maintain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
 
 DAG_ID = "penstock_maintenance"
-# Off the full hour, when loads are published.
+# Not at the full hour, when pipelines publish their loads.
 DAILY = "23 3 * * *"
 
 PAGE = """\
 # Maintain the targets
 
 Each load is a partition of its target. Once a day this DAG merges neighbouring partitions into bigger ones, so that
-fewer than a hundred remain however many loads there were, and drops what is past its keeping time: the rows of loads
-that were rolled back (`keep_rolled_back_days`), what quarantined records held (`keep_quarantine_days`), and what was
-left by attempts that never counted.
+fewer than a hundred remain after any number of loads. It also drops data past its keeping time: the rows of loads that
+were rolled back (`keep_rolled_back_days`), the contents of quarantined records (`keep_quarantine_days`), and the data
+of attempts that were not published.
 
-There is a task for each pipeline; one that fails stops no other. It may be triggered at any time, and beside loads.
-Readers wait for a moment at most. A merge that gave way to a rollback or a replay, or that found long readers, is tried
-again. A partition that PostgreSQL cannot copy is left out: the others are merged, then the task fails, names it, and
-alerts.
+Each pipeline has a task, and a task that fails stops no other task. You can trigger the DAG at any time, also beside
+loads. Readers wait for a moment at most. A merge is tried again if it released its locks to a rollback or a replay, or
+if long readers blocked it. A partition that PostgreSQL cannot copy is left out: the task merges the other partitions,
+then fails, names the partition, and alerts.
 """
 
 
@@ -40,10 +40,10 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
     """Make the DAG."""
     with DAG(
         DAG_ID,
-        description="Merge the partitions of targets, and drop what is past its keeping time.",
+        description="Merge the partitions of targets, and drop data past its keeping time.",
         doc_md=PAGE,
         schedule=DAILY,
-        # What a missed run would have done, the next one does.
+        # The next run does the work of a missed run.
         catchup=False,
         max_active_runs=1,
         max_active_tasks=1,
@@ -51,14 +51,14 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
         default_args={
             "owner": "penstock",
             **retry(3),
-            "on_retry_callback": tell_retry,
+            "on_retry_callback": log_retry,
         },
     ) as dag:
         for pipeline in pipelines:
             PythonOperator(
                 task_id=pipeline.name,
-                python_callable=partial(maintenance_step.maintain, pipeline.name),
+                python_callable=partial(maintain, pipeline.name),
                 owner=pipeline.owner,
-                on_failure_callback=PenstockNotifier(pipeline.name, pipeline.alerts),
+                on_failure_callback=PipelineNotifier(pipeline.name, pipeline.alerts),
             )
     return dag

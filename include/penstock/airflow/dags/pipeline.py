@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from penstock.airflow.notifier import PenstockNotifier, tell_retry
-from penstock.airflow.pipeline_page import explain
+from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.pipeline_page import write_page
+from penstock.airflow.runs import asset_of
 from penstock.airflow.stage_operator import StageOperator
-from penstock.airflow.steps import load as steps
+from penstock.airflow.steps import pipeline as steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=15)
-# Airflow refuses a DAG with a longer one.
+# Airflow refuses a DAG with a longer tag.
 LONGEST_TAG = 100
 
 
 def make_each(pipelines: Iterable[Pipeline]) -> tuple[dict[str, DAG], dict[str, Exception]]:
-    """Make the DAG of each pipeline by itself: those that Airflow takes, and why it refuses the others, by name."""
+    """Make the DAG of each pipeline by itself: the DAGs that Airflow takes, and the errors of the others, by name."""
     made: dict[str, DAG] = {}
     refused: dict[str, Exception] = {}
     for pipeline in pipelines:
@@ -44,7 +45,7 @@ def make_each(pipelines: Iterable[Pipeline]) -> tuple[dict[str, DAG], dict[str, 
 
 
 def _try(dag: DAG) -> None:
-    """Do what Airflow does with each DAG of a file: there a DAG that fails takes all others of its file with it."""
+    """Check a DAG as Airflow does when it reads a file; there a DAG that fails takes the whole file with it."""
     dag.validate()
     DagSerialization.to_dict(dag)
     try:
@@ -52,18 +53,18 @@ def _try(dag: DAG) -> None:
         for task in dag.tasks:
             settings.task_policy(task)
     except AirflowClusterPolicySkipDag:
-        return  # the site leaves it out, and Airflow will too
+        return  # the site leaves the DAG out, and Airflow does the same
 
 
 def make_dag(pipeline: Pipeline) -> DAG:
-    """Make the DAG of a pipeline. It is Airflow's only once a DAG file holds it by a name."""
+    """Make the DAG of a pipeline. Airflow finds it only if a DAG file holds it in a variable."""
     asset = asset_of(pipeline.name)
     with DAG(
         pipeline.name,
         description=pipeline.description or f"Loads the topic {pipeline.topic} into {pipeline.target}, exactly once.",
-        doc_md=explain(pipeline),
+        doc_md=write_page(pipeline),
         schedule=pipeline.schedule,
-        # What a missed run would have loaded, the next one loads.
+        # The next run loads the records of a missed run.
         catchup=False,
         max_active_runs=1,
         tags=["penstock", shorten_tag(pipeline.topic), pipeline.mode, *pipeline.tags],
@@ -85,16 +86,11 @@ def make_dag(pipeline: Pipeline) -> DAG:
 
 
 def shorten_tag(text: str) -> str:
-    """Shorten a text to a tag that Airflow takes, and that is another one for another text."""
+    """Shorten a text to the length of a tag; different texts give different tags."""
     if len(text) <= LONGEST_TAG:
         return text
     ending = f"...{sha256(text.encode()).hexdigest()[:12]}"
     return text[: LONGEST_TAG - len(ending)] + ending
-
-
-def asset_of(pipeline: str) -> Asset:
-    """What a pipeline updates when it publishes: schedule other DAGs by it."""
-    return Asset(f"penstock://{pipeline}")
 
 
 def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
@@ -102,13 +98,13 @@ def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
         **retry(pipeline.retries),
         "owner": pipeline.owner,
         "execution_timeout": timedelta(minutes=pipeline.timeout_minutes),
-        "on_failure_callback": PenstockNotifier(pipeline.name, pipeline.alerts),
-        "on_retry_callback": tell_retry,
+        "on_failure_callback": PipelineNotifier(pipeline.name, pipeline.alerts),
+        "on_retry_callback": log_retry,
     }
 
 
 def retry(times: int) -> dict[str, Any]:
-    """How a task is tried again: after a while that doubles."""
+    """The retries of a task: the delay doubles after each try."""
     return {
         "retries": times,
         "retry_delay": FIRST_DELAY,

@@ -1,4 +1,4 @@
-"""The DAG by which a person settles a held load on Airflow's pages."""
+"""The DAG penstock_settle, by which a person approves or discards a held load."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from functools import partial
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, Param
 
-from penstock.airflow.notifier import tell_failure
-from penstock.airflow.steps import settle as settling_step
+from penstock.airflow.failures import log_failure
+from penstock.airflow.steps.settle import DECISIONS
+from penstock.airflow.steps.settle import settle as settle_load
 
 DAG_ID = "penstock_settle"
-# Which pipeline's asset it updates is known only when it runs.
+# The asset to update is known only when the task runs: the load names its pipeline.
 SETTLED = AssetAlias("penstock-settled")
 
 PAGE = """\
 # Settle a held load
 
-A load whose checks failed waits for a person. Nothing of it is published, and its pipeline loads nothing more until it
-is settled. Trigger this DAG with the load's number (the last line of the failed task names it), what to do, and why:
+A load whose checks failed waits for a person. None of its rows are published, and its pipeline loads nothing more until
+the load is settled. Trigger this DAG with the number of the load (the last line of the failed task names it), your
+decision, and your reason:
 
 - **approve** publishes the load as it is.
-- **discard** gives it up. Its offsets are loaded again by the pipeline's next run.
+- **discard** discards the load. The pipeline's next run loads its offsets again.
 
-Who did it, and why, is kept in `penstock.event`. The third way on is to change the declaration of the pipeline: its
-next run then plans anew, and the hold ends by itself.
+The ledger keeps your name and your reason in `penstock.event`. The third way is to change the declaration of the
+pipeline: its next run then plans the offsets again, and the hold ends by itself.
 """
 
 
@@ -40,16 +42,20 @@ def make_settle_dag() -> DAG:
         default_args={"owner": "penstock"},
         params={
             "load_id": Param(None, type="integer", minimum=1, title="Load", description="The number of the held load."),
-            "decision": Param(None, enum=list(settling_step.DECISIONS), type="string", title="What to do"),
+            "decision": Param(None, enum=list(DECISIONS), type="string", title="What to do"),
             "why": Param(
-                None, type="string", minLength=1, title="Why", description="Kept in the ledger, with your name."
+                None,
+                type="string",
+                minLength=1,
+                title="Why",
+                description="The reason; the ledger keeps it with your name.",
             ),
         },
     ) as dag:
         PythonOperator(
             task_id="settle",
-            python_callable=partial(settling_step.settle, SETTLED),
+            python_callable=partial(settle_load, SETTLED),
             outlets=[SETTLED],
-            on_failure_callback=tell_failure,
+            on_failure_callback=log_failure,
         )
     return dag

@@ -1,1 +1,1 @@
-"""What the tasks of the DAGs do."""
+"""The functions that tasks run: one file a DAG. Each calls one step of Penstock and logs its result."""

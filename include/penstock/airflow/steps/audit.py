@@ -1,4 +1,4 @@
-"""What the tasks of the DAG penstock_audit do."""
+"""The steps of the DAG penstock_audit: verify and examine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from penstock.airflow.connections import read_db, read_kafka, read_settings
-from penstock.airflow.steps.load import refuse_unknown
-from penstock.airflow.task_errors import deciding_retries
+from penstock.airflow.failures import deciding_retries
+from penstock.airflow.runs import find_person, refuse_unknown
 from penstock.errors import ProofError, name_few
 
 if TYPE_CHECKING:
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 FIELDS = ("share",)
-# What is told of these cannot wait for a person who looks.
+# A wrong finding of these settings fails the task and alerts, because records are about to be deleted.
 URGENT = ("headroom", "open transactions")
 
 
 def verify(pipeline: Pipeline) -> None:
-    """Verify a pipeline; any fault fails the task."""
+    """Verify a pipeline; a fault fails the task."""
     from penstock.spark.submit import submit_reread
     from penstock.verify.run import verify_pipeline
 
     context = get_current_context()
     with deciding_retries(pipeline.name):
-        refuse_unknown(context["dag_run"].conf, FIELDS)
+        refuse_unknown(context, FIELDS)
         verified = verify_pipeline(
             read_settings(pipeline.kafka),
             pipeline,
-            context["dag_run"].triggering_user_name or "airflow",
+            find_person(context),
             context["params"]["share"],
             lambda settings, verification: submit_reread(settings, verification, sys.stdout),
         )
@@ -49,12 +49,12 @@ def verify(pipeline: Pipeline) -> None:
                 pipeline=pipeline.name,
                 ranges=[fault.range for fault in verified.faults[:5] if fault.range],
                 next_step=f"see penstock.faults, and {' '.join(verified.next_steps)} The DAG penstock_backfill does "
-                "what `penstock backfill` does.",
+                "the same as `penstock backfill`.",
             )
 
 
 def examine(pipeline: Pipeline) -> None:
-    """Look for what can lose records; only what is about to be lost fails the task."""
+    """Examine the settings of a pipeline; the task fails only if records are about to be deleted."""
     from penstock.doctor.answers import read_known
     from penstock.doctor.examination import examine_pipelines
     from penstock.ledger.connection import open_ledger

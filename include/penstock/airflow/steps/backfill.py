@@ -1,4 +1,4 @@
-"""What the tasks of the DAG penstock_backfill do."""
+"""The steps of the DAG penstock_backfill: plan and publish. It validates by the step of a pipeline's DAG."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
 
-from penstock.airflow.connections import read_db, read_kafka
+from penstock.airflow.connections import read_db, read_kafka, read_kafka_of
 from penstock.airflow.declarations import read_named
-from penstock.airflow.steps.load import describe_load, read_kafka_of, refuse_unknown
-from penstock.airflow.task_errors import deciding_retries
+from penstock.airflow.failures import deciding_retries
+from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,15 +24,15 @@ FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "
 
 
 def plan() -> list[int]:
-    """Plan the loads that the form asks for; none skips all that follows."""
+    """Plan the loads that the form requests; without a load Airflow skips the later tasks."""
     from penstock.backfill.plan import describe_draft, plan_backfill, preview_backfill
 
     context = get_current_context()
     params: Mapping[str, Any] = context["params"]
     with deciding_retries(params["pipeline"]):
-        refuse_unknown(context["dag_run"].conf, FIELDS)
+        refuse_unknown(context, FIELDS)
         pipeline = read_named(params["pipeline"])
-        asked = _read_asked(params, context["dag_run"].triggering_user_name or "airflow")
+        asked = _read_form(params, find_person(context))
         kafka = read_kafka(pipeline.kafka)
         if params["dry_run"]:
             draft = preview_backfill(read_db(), kafka, pipeline, asked)
@@ -45,8 +45,7 @@ def plan() -> list[int]:
 
 
 def publish(alias: AssetAlias, load_id: int) -> None:
-    """Publish a load, and tell the readers of its pipeline's asset which ranges came."""
-    from penstock.airflow.dags.pipeline import asset_of
+    """Publish a load, and add its ranges to an event of its pipeline's asset."""
     from penstock.load.publish import publish_load
 
     with deciding_retries(load=load_id):
@@ -56,7 +55,7 @@ def publish(alias: AssetAlias, load_id: int) -> None:
     get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
 
 
-def _read_asked(params: Mapping[str, Any], who: str) -> Asked:
+def _read_form(params: Mapping[str, Any], who: str) -> Asked:
     from penstock.backfill.request import Asked, read_form
 
     return Asked(read_form(params), who, params["replace"], params["records_per_load"])

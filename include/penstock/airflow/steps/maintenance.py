@@ -1,4 +1,4 @@
-"""What the DAG penstock_maintenance does: the maintenance of one pipeline."""
+"""The step of the DAG penstock_maintenance: the maintenance of one pipeline."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 
 from penstock.airflow.connections import read_db
 from penstock.airflow.declarations import read_named
-from penstock.airflow.task_errors import deciding_retries
+from penstock.airflow.failures import deciding_retries
 
 log = logging.getLogger(__name__)
 
 
 def maintain(name: str) -> None:
-    """Merge the leaves of a pipeline's target, and drop what is past its time, by the declaration of today."""
+    """Merge the leaves of a pipeline's target, and drop data past its keeping time, by the current declaration."""
     from penstock.maintenance.run import maintain as maintain_pipeline
 
     with deciding_retries(name):

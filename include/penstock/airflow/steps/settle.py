@@ -1,4 +1,4 @@
-"""What the DAG penstock_settle does: a person's decision on a held load."""
+"""The step of the DAG penstock_settle: a person approves or discards a held load."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
 
-from penstock.airflow.connections import read_db
-from penstock.airflow.steps.load import describe_load, read_kafka_of, refuse_unknown
-from penstock.airflow.task_errors import deciding_retries
+from penstock.airflow.connections import read_db, read_kafka_of
+from penstock.airflow.failures import deciding_retries
+from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
 
 if TYPE_CHECKING:
     from airflow.sdk import AssetAlias
@@ -22,14 +22,13 @@ FIELDS = ("load_id", "decision", "why")
 
 
 def settle(alias: AssetAlias) -> None:
-    """Approve or discard the load that the form names, in the name of whoever filled it in."""
+    """Approve or discard the load that the form names, in the name of the user who triggered the run."""
     from penstock.airflow.alerts import alert_end_of_hold
-    from penstock.airflow.dags.pipeline import asset_of
 
     context = get_current_context()
-    who = context["dag_run"].triggering_user_name or "airflow"
+    who = find_person(context)
     with deciding_retries(load=context["params"]["load_id"]):
-        refuse_unknown(context["dag_run"].conf, FIELDS)
+        refuse_unknown(context, FIELDS)
         load_id, decision, why = (context["params"][name] for name in FIELDS)
         load = _decide(decision, load_id, who, why)
     if decision == "approve":

@@ -1,0 +1,40 @@
+"""Runs of DAGs: the parameters and the person that start a run, and the asset that it updates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+
+from penstock.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+    from penstock.model.load import Load
+
+
+def refuse_unknown(context: Context, known: tuple[str, ...]) -> None:
+    """Refuse unknown parameters of a run: Airflow's API takes any parameter, and an ignored one would mislead."""
+    unknown = sorted(set(context["dag_run"].conf or {}) - set(known))
+    if unknown:
+        raise WrongUseError(
+            f"this run was given {', '.join(unknown)}; allowed: {', '.join(known) or 'no parameter'}.",
+            next_step="trigger the DAG again without them; the declaration says what a pipeline loads.",
+        )
+
+
+def find_person(context: Context) -> str:
+    """The name of the user who triggered the run; `airflow` for a scheduled run."""
+    return str(context["dag_run"].triggering_user_name or "airflow")
+
+
+def asset_of(pipeline: str) -> Asset:
+    """The asset that a pipeline updates when it publishes; other DAGs can be scheduled by it."""
+    return Asset(f"penstock://{pipeline}")
+
+
+def describe_load(load: Load) -> dict[str, Any]:
+    """A published load as the extra of its asset's event."""
+    ranges = [{"partition": r.partition, "from": r.from_offset, "until": r.until_offset} for r in load.ranges]
+    return {"pipeline": load.pipeline, "load": load.load_id, "rows": load.rows, "ranges": ranges}

@@ -1,0 +1,89 @@
+"""The steps of a pipeline's DAG: plan, validate and publish. The operator of the stage step is in stage_operator.py."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.sdk import get_current_context
+
+from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
+from penstock.airflow.failures import deciding_retries
+from penstock.airflow.runs import describe_load, refuse_unknown
+from penstock.errors import HeldError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Asset
+    from airflow.sdk.definitions.context import Context
+
+    from penstock.declaration.pipeline import Pipeline
+    from penstock.model.ranges import Range
+
+log = logging.getLogger(__name__)
+
+
+def plan(pipeline: Pipeline) -> int | None:
+    """Plan the load of this run. Later tasks get its number; None skips them."""
+    from penstock.load.plan import plan_load
+
+    context = get_current_context()
+    with deciding_retries(pipeline.name):
+        refuse_unknown(context, ())
+        try:
+            planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
+        except HeldError as error:
+            # The same hold, with a next step that names the DAG.
+            raise _make_hold(error.what, pipeline.name, error.load, error.ranges) from error
+    log.info(planned.told)
+    _alert(pipeline, planned.ended_hold, context)
+    return planned.load.load_id if planned.load else None
+
+
+def validate(load_id: int) -> None:
+    """Run the checks of a load; a load that fails a check is held, and the run ends here."""
+    from penstock.ledger.work_lock import at_work
+    from penstock.load.validate import validate_load
+
+    # At INFO Great Expectations logs two hundred lines a load, which hide Penstock's lines.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    with deciding_retries(load=load_id), at_work(read_db(), load_id):
+        verdict = validate_load(read_db(), load_id, read_db_checker())  # it logs the results itself
+        if not verdict.passed:
+            raise _make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
+
+
+def publish(asset: Asset, load_id: int) -> None:
+    """Publish a load, and add its ranges to the event of the asset."""
+    from penstock.ledger.work_lock import at_work
+    from penstock.load.publish import publish_load
+
+    with deciding_retries(load=load_id), at_work(read_db(), load_id):
+        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
+    log.info(published.told)
+    # A second run of the task makes a second event, because the first run may have died between its COMMIT and its
+    # event. Readers of the asset know the load by its number.
+    get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+
+
+def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range]) -> HeldError:
+    return HeldError(
+        what,
+        pipeline=pipeline,
+        load=load_id,
+        ranges=ranges,
+        next_step=f"trigger the DAG penstock_settle for load {load_id}, to approve or to discard it (or `penstock "
+        f"approve {load_id} --why …`, `penstock discard {load_id} --why …`); or change the declaration: the next run "
+        "then plans its offsets again.",
+    )
+
+
+def _alert(pipeline: Pipeline, ended_hold: int | None, context: Context) -> None:
+    from penstock.airflow.alerts import alert_due, alert_end_of_hold
+
+    alert_due(pipeline.alerts, pipeline.name, context)
+    if ended_hold is not None:
+        reason = f"the declaration of {pipeline.name} has changed, and its offsets are loaded again"
+        log.info("load %s is no longer held: %s.", ended_hold, reason)
+        alert_end_of_hold(pipeline.alerts, pipeline.name, ended_hold, reason, context)
