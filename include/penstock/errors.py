@@ -1,7 +1,7 @@
-"""Every way in which Penstock stops.
+"""The errors of Penstock.
 
-An error says what happened, to which pipeline, partition and offsets, and what to do next. Its class decides the exit
-code of the command line and whether Airflow may try the task again.
+An error says what happened, names pipeline, load and offsets, and gives the next step. Its class decides the exit code
+of the command line, and whether Airflow may try the task again.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
     from penstock.model.ranges import Range
 
-# A text for people names at most so many ranges: a topic may have thousands of partitions.
+# Messages name at most five ranges, because a topic may have thousands of partitions.
 MOST_NAMED = 5
 HoldKind = Literal["log_lost", "log_cut", "other_topic"]
 
 
 def name_few(named: Sequence[object], most: int = MOST_NAMED) -> list[str]:
-    """The first names, and how many more there are: for ranges, and for whatever there is one of for each range."""
+    """The first names, and the number of the others: for ranges, and for texts of which each range has one."""
     few = [str(each) for each in named[:most]]
     return [*few, f"and {len(named) - most:,} more"] if len(named) > most else few
 
 
 def name_ranges(named: Sequence[object], most: int = MOST_NAMED, between: str = "; ") -> str:
-    """The same in one line."""
+    """The first names, and the number of the others, in one line."""
     return between.join(name_few(named, most))
 
 
 def name_partitions(partitions: Collection[int]) -> str:
-    """Name partitions; the first five of many."""
+    """Name partitions: the first five, and the number of the others."""
     named = ", ".join(str(number) for number in sorted(partitions)[:MOST_NAMED])
     more = len(partitions) - MOST_NAMED
     return f"partitions {named} and {more} more" if more > 0 else f"partitions {named}"
@@ -42,7 +42,7 @@ class PenstockError(Exception):
 
     exit_code: ClassVar[int] = 1
     may_retry: ClassVar[bool] = True
-    # The next step of an error that is raised without one.
+    # The next step of an error that gets none when it is raised.
     advice: ClassVar[str] = ""
 
     def __init__(
@@ -89,14 +89,14 @@ class PenstockError(Exception):
 
 
 class WrongUseError(PenstockError):
-    """What was asked for makes no sense."""
+    """The request is not valid."""
 
     exit_code = 2
     may_retry = False
 
 
 class DeclarationError(WrongUseError):
-    """The declaration of a pipeline is wrong."""
+    """The declaration of a pipeline is not valid."""
 
     advice = "correct the declaration, then run `penstock check`."
 
@@ -109,34 +109,34 @@ class HeldError(PenstockError):
 
 
 class LogLostError(PenstockError):
-    """The log no longer holds what the pipeline has to load."""
+    """The log no longer holds records that the pipeline has to load."""
 
     exit_code = 4
     may_retry = False
-    # What the pipeline is held for when a plan stops with this.
+    # The kind of the hold that a pipeline gets when its plan stops with this error.
     hold: ClassVar[HoldKind] = "log_lost"
 
 
 class LogCutError(LogLostError):
-    """The log ends before the position: it no longer holds what was loaded from it."""
+    """The log ends before the position: it no longer holds records that were loaded."""
 
     hold = "log_cut"
 
 
 class IdentityError(LogLostError):
-    """The topic is not the one that the pipeline has loaded so far."""
+    """The topic is not the one that the pipeline has loaded before."""
 
     hold = "other_topic"
 
 
 class OutcomeUnknownError(PenstockError):
-    """The publish transaction was sent, and nobody could be asked whether it committed."""
+    """COMMIT of the publish transaction was sent, and its outcome could not be looked up."""
 
     exit_code = 5
 
 
 class FencedError(PenstockError):
-    """Another load has taken over."""
+    """Another load or attempt has replaced this one."""
 
     exit_code = 6
     may_retry = False
@@ -144,7 +144,7 @@ class FencedError(PenstockError):
 
 
 class ProofError(PenstockError):
-    """What was published is not what is there, or is about to be lost."""
+    """The table differs from the published rows, or records are about to be lost."""
 
     may_retry = False
 
@@ -156,15 +156,15 @@ class MergeError(PenstockError):
 
 
 class KafkaError(PenstockError):
-    """Kafka did not answer as needed."""
+    """Kafka did not answer a request."""
 
 
 class ReadError(PenstockError):
-    """A reader could not hand over its range whole."""
+    """A reader did not read its range whole."""
 
 
 class StageError(PenstockError):
-    """What was staged is not what was planned."""
+    """The staged rows are not the planned ranges."""
 
 
 class RejectedRecordError(PenstockError):
@@ -174,4 +174,4 @@ class RejectedRecordError(PenstockError):
 
 
 class ChecksCrashedError(PenstockError):
-    """The checks could not be run; a check that crashes is an error, never a pass."""
+    """The checks could not run. A check that crashes is an error and never passes."""

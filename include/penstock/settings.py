@@ -21,7 +21,7 @@ PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the services are. The fields that may hold a password stay out of its repr."""
+    """The addresses of the services. Fields that may hold a password are left out of the repr."""
 
     db: str = field(repr=False)
     kafka: Mapping[str, str] = field(repr=False)
@@ -31,11 +31,11 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings from an environment; everything that is missing is named at once."""
+    """Read the settings from an environment. The error names all missing variables."""
     missing = [name for name in (DB, KAFKA) if not environment.get(name)]
     if missing:
         raise WrongUseError(
-            f"{' and '.join(missing)} not set.",
+            f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not set.",
             next_step="set PENSTOCK_DB to a PostgreSQL URI and PENSTOCK_KAFKA to bootstrap servers or the path of a "
             "properties file; `penstock stack status --json` prints both of an embedded stack.",
         )
@@ -49,13 +49,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def read_db(value: str, source: str = DB) -> str:
-    """Read a PostgreSQL URI, or libpq's `name=value` pairs. A refusal quotes no part of it: any may be the password."""
-    wrong = _find_fault(value)
-    if wrong:
+    """Read a PostgreSQL URI, or libpq's `name=value` pairs. Errors quote no part of it: it may be the password."""
+    fault = _find_fault(value)
+    if fault:
         raise WrongUseError(
-            f"{source} {wrong}.",
-            next_step="give it as postgresql://user:password@host:5432/database; write each character of the password "
-            "that is neither a letter nor a digit as % and two hexadecimal digits: %40 for @, %2F for /, %25 for %.",
+            f"{source} {fault}.",
+            next_step="write it as postgresql://user:password@host:5432/database. In the password, write each "
+            "character that is neither a letter nor a digit as % and two hexadecimal digits: %40 for @, %2F for /, "
+            "%25 for %.",
         )
     return value
 
@@ -66,38 +67,38 @@ def _find_fault(value: str) -> str | None:
 
     is_uri = SCHEME.match(value)
     if is_uri and not value.startswith(("postgresql://", "postgres://")):
-        return "is a URI of another kind: it has to begin with postgresql://"
+        return "is a URI of another kind: it must begin with postgresql://"
     try:
         found = conninfo_to_dict(value)
     except psycopg.Error:  # its message quotes the value
         if is_uri:
-            return "cannot be read as a URI: it holds a blank, a % without two hexadecimal digits, or an unknown option"
+            return "cannot be read as a URI: it has a blank, a % without two hexadecimal digits, or an unknown option"
         return "is neither a PostgreSQL URI nor pairs of name=value"
-    # libpq takes a password that holds @ or / for a host, a port or a database, and quotes those.
+    # libpq reads parts of a password with @ or / as a host, a port or a database, and quotes them in its errors.
     address = value.partition("?")[0] if is_uri else ""
     if address.count("@") > 1 or "@" in address.partition("://")[2].partition("/")[2]:
-        return "cannot be read as a URI: a user, password or database in it holds @ or / as it is"
+        return "cannot be read as a URI: its user, password or database has an @ or / that is not escaped"
     if not PORTS.fullmatch(str(found.get("port") or "")):
-        return "names a port that is not a number"
+        return "has a port that is not a number"
     return None
 
 
 def read_kafka(value: str) -> dict[str, str]:
     """Read bootstrap servers, or the path of a properties file with the client's settings (librdkafka's names)."""
-    if value.startswith("{"):  # the settings themselves, as JSON: so a Spark driver is handed them
+    if value.startswith("{"):  # the settings themselves, as JSON: a Spark driver gets them in this form
         return _require_servers(_parse_json(value), KAFKA)
     path = Path(value)
     if not path.is_file():
         if "/" in value:
             named = "" if "@" in value or "://" in value else f" {value}"
             raise WrongUseError(
-                f"{KAFKA} looks like a path, and there is no file{named}.",
+                f"{KAFKA} looks like a path, and the file{named} does not exist.",
                 next_step="give bootstrap servers such as localhost:9092, or a properties file that exists.",
             )
         if "@" in value:
             raise WrongUseError(
-                f"{KAFKA} holds an @: bootstrap servers have no user and no password.",
-                next_step="give bootstrap servers such as localhost:9092; a login goes into a properties file.",
+                f"{KAFKA} has an @: bootstrap servers have no user and no password.",
+                next_step="give bootstrap servers such as localhost:9092; write a login into a properties file.",
             )
         return _require_servers({"bootstrap.servers": value}, KAFKA)
     try:
@@ -111,13 +112,13 @@ def _parse_json(value: str) -> dict[str, str]:
         found = json.loads(value)
     except json.JSONDecodeError as error:
         raise WrongUseError(
-            f"{KAFKA} begins like JSON and is not: {error.msg} at character {error.pos + 1}.",
+            f"{KAFKA} begins like JSON and is not valid: {error.msg} at character {error.pos + 1}.",
             next_step='give an object such as {"bootstrap.servers": "localhost:9092"}, or a properties file.',
         ) from None
     wrong = [name for name, setting in found.items() if isinstance(setting, dict | list) or setting is None]
     if wrong:
         raise WrongUseError(
-            f"{KAFKA}: {', '.join(wrong)} must be text or a number.", next_step="write each setting as one text."
+            f"{KAFKA}: {', '.join(wrong)} must be text or a number.", next_step="write each setting as text."
         )
     return {name: str(setting) for name, setting in found.items()}
 
@@ -132,13 +133,13 @@ def _require_servers(settings: dict[str, str], source: str) -> dict[str, str]:
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
-    """Parse `name=value` lines; blank lines and lines that begin with # are passed over."""
+    """Parse `name=value` lines; blank lines and lines that begin with # are skipped."""
     settings: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, separator, value = line.partition("=")
         if not separator:
-            raise WrongUseError(f"{source}:{number}: not of the form name=value.", next_step="mend the line.")
+            raise WrongUseError(f"{source}:{number}: not a line of the form name=value.", next_step="correct the line.")
         settings[name.strip()] = value.strip()
     return _require_servers(settings, source)

@@ -276,7 +276,7 @@ def test_loads_are_alerted_at_once_if_their_log_is_lost_while_they_are_staged(
         assert lines["What to do"].startswith("start a new run: it stops and says what is lost")
         logged = airflow.log(dag, run, task) if dag == "losing" else []
         assert not logged or logged[-1].startswith(f"losing load {load_id} partition 0 offsets {offsets}: topic")
-        assert not [line for line in logged if "penstock-error" in line and "CarriedError" not in line]
+        assert not [line for line in logged if "penstock-error" in line and "TaskError" not in line]
     assert alerts == []
 
 

@@ -125,7 +125,7 @@ def test_another_topic_is_adopted_without_a_transaction_that_waits_for_kafka(sit
     site.plan("first", through=False)
     with psycopg.connect(superuser(site.db)) as connection:
         connection.execute("update penstock.generation set topic_id = 'another'")
-    with pytest.raises(IdentityError, match="not the topic that was loaded so far"):
+    with pytest.raises(IdentityError, match="not the topic that was loaded before"):
         site.step(site.plan)
     assert query(site.db, "select kind from penstock.hold where ended_at is null") == [("other_topic",)]
     adopted = site.step(lambda: adopt(site.db, site.kafka, site.pipeline, None, "ann", "a test"))

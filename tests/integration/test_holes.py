@@ -30,19 +30,19 @@ from penstock.backfill.request import Asked, ByOffsets, Span
 from penstock.cli.main import app
 from penstock.decide.adopt import adopt
 from penstock.errors import IdentityError, KafkaError
-from penstock.holes import search as finding
+from penstock.holes import stretches
 from penstock.holes.examination import HoleRange, HolesNamed, name_holes
 from penstock.holes.kinds import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
 from penstock.kafka.admin import read_log
 from penstock.kafka.batches import reader as second_reader
 from penstock.kafka.batches.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
 from penstock.kafka.batches.reader import SecondReader
-from penstock.kafka.batches.spans import Span as HoleSpan
 from penstock.ledger.connection import connect
 from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load
 from penstock.load.plan import plan_load
 from penstock.load.publish import publish_load
 from penstock.model.load import Load
+from penstock.model.log import Span as HoleSpan
 from penstock.target.postgres.attempt import create_attempt_table, key_attempt_table
 from penstock.target.postgres.preparation import ensure_indexes, ensure_table
 from penstock_stack.broker import Broker
@@ -265,7 +265,7 @@ def test_holes_below_the_log_start_are_gone_and_an_alarm_about_them_stays(log: L
 def test_a_load_replaced_in_part_keeps_what_was_named_outside_and_is_named_again_inside(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "WINDOW", 4)
+    monkeypatch.setattr(stretches, "WINDOW", 4)
     for _ in range(5):
         log.account.transact([order(1)], commit=True)  # a marker at each odd offset
     first = log.load()
@@ -317,10 +317,10 @@ def test_a_topic_created_again_while_it_is_read_is_not_taken_for_the_one_asked_f
     log.account.send_orders(1)
     known = read_log(log.settings, log.account.topic, "read_committed")
     with SecondReader(log.settings) as reader:
-        assert reader.look(known, 0, 0, "read_committed") == [HoleSpan(0, 1, "record")]
+        assert reader.read_spans(known, 0, 0, "read_committed") == [HoleSpan(0, 1, "record")]
         create_again(log)
         with pytest.raises(KafkaError, match="UnknownTopicId"):
-            reader.look(known, 0, 0, "read_committed")
+            reader.read_spans(known, 0, 0, "read_committed")
 
 
 def test_the_command_tells_kinds_by_load_and_partition_and_fails_for_what_is_unexplained(
@@ -361,7 +361,7 @@ def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log
     log.load()
 
     told = plan_load(log.db, log.settings, declare(log.account.topic), "nothing").told
-    assert "6 offsets of partitions 0 stand behind open transactions" in told
+    assert "6 offsets of partitions 0 are behind open transactions" in told
     (found,) = find_open_transactions(log.settings, [log.account.topic])
     (producer,) = find_active_producers(log, 3)
 
@@ -473,8 +473,8 @@ def await_compaction(log: Log) -> None:
         def compacted() -> bool:
             for partition in range(len(CODECS)):
                 send_keys(log, partition, "z")  # only a segment that is not written to any more is compacted
-            seen = [reader.look(known, partition, 0, "read_committed") for partition in range(len(CODECS))]
-            whats = [{span.what for span in spans if span.until_offset <= 14} for spans in seen]
+            seen = [reader.read_spans(known, partition, 0, "read_committed") for partition in range(len(CODECS))]
+            whats = [{span.content for span in spans if span.until_offset <= 14} for spans in seen]
             return all({"removed", "absent"} <= each for each in whats) and any("marker" not in each for each in whats)
 
         await_true(compacted, "the log cleaner has been there")

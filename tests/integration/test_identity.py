@@ -167,7 +167,7 @@ def test_a_topic_created_again_while_its_load_was_read_is_not_published(start: S
     account.send_orders(5, first=100)
     loader.stage(load_id)  # which reads the offsets of the plan, out of another topic
 
-    with pytest.raises(IdentityError, match="since the load was planned, the topic has changed") as refused:
+    with pytest.raises(IdentityError, match="the topic has changed since the load was planned") as refused:
         publish_load(loader.db, loader.settings.kafka, load_id)
 
     assert not refused.value.may_retry

@@ -465,7 +465,7 @@ def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_
         return records
 
     # The holes from 10 on may have been records: nobody can tell any more.
-    with pytest.raises(LogLostError, match="cannot be told from holes") as lost:
+    with pytest.raises(LogLostError, match="cannot be distinguished from holes") as lost:
         read(Range(0, 0, 2_000))
     assert lost.value.ranges == (Range(0, 10, 2_000),)
     assert read(Range(0, 2_000, 2_500)) == 500

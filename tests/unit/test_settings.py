@@ -11,7 +11,7 @@ from penstock.settings import read_kafka, read_settings
 
 
 def test_everything_that_is_missing_is_named_at_once() -> None:
-    with pytest.raises(WrongUseError, match="PENSTOCK_DB and PENSTOCK_KAFKA not set"):
+    with pytest.raises(WrongUseError, match="PENSTOCK_DB and PENSTOCK_KAFKA are not set"):
         read_settings({})
 
 
@@ -23,7 +23,7 @@ def test_a_properties_file_gives_the_clients_settings(tmp_path: Path) -> None:
 
 
 def test_a_path_to_no_file_is_not_taken_for_a_host() -> None:
-    with pytest.raises(WrongUseError, match=r"there is no file conf/kafka\.properties"):
+    with pytest.raises(WrongUseError, match=r"the file conf/kafka\.properties does not exist"):
         read_kafka("conf/kafka.properties")
 
 

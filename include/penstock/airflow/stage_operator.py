@@ -92,18 +92,18 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
             driver = self._hook._submit_sp if self._hook else None
             if driver is None or not driver.returncode:
                 raise
-            error = self._last_words.read(driver.returncode)
+            error = self._output.find_error(driver.returncode)
             # The provider's exception repeats the driver's log, which the log of this task already holds.
             raise error from error.__cause__
 
     def _get_hook(self) -> SparkSubmitHook:
-        from penstock.spark.error_transport import LastWords
+        from penstock.spark.error_transport import DriverOutput
 
         hook = super()._get_hook()
         # The connection's master, changed so that a local master retries a Spark task as often as a cluster does.
         hook._connection["master"] = self._master
-        self._last_words, process = LastWords(), hook._process_spark_submit_log
-        hook._process_spark_submit_log = lambda lines: process(self._last_words.listen(lines))
+        self._output, process = DriverOutput(), hook._process_spark_submit_log
+        hook._process_spark_submit_log = lambda lines: process(self._output.read_lines(lines))
         return hook
 
 

@@ -9,8 +9,7 @@ from confluent_kafka import TopicCollection
 
 from penstock.doctor.facts import Cluster, Copies, Known, Topic
 from penstock.errors import KafkaError
-from penstock.kafka.admin import ANSWER_SECONDS, connect, read_log
-from penstock.kafka.configuration import read_brokers, read_config
+from penstock.kafka.admin import ANSWER_SECONDS, connect, read_brokers, read_config, read_log
 from penstock.ledger import status
 from penstock.ledger.roles import read_own_role
 from penstock.target.postgres.table import target_identifier

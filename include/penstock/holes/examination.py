@@ -1,7 +1,7 @@
-"""Names the holes of a pipeline, stretch by stretch.
+"""Naming the holes of a pipeline, stretch by stretch.
 
-Every stretch is found, looked up in the log and recorded for itself: whatever stops this in between, the rest is named
-by the next run. No transaction is open while Kafka is asked.
+Each stretch is found, compared with the log and recorded separately, so that the next run continues after a crash. No
+transaction is open during a request to Kafka.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.holes.kinds import KINDS, name_holes_by
-from penstock.holes.search import cut_stretch, find_generation, find_holes
+from penstock.holes.kinds import KINDS, find_kinds
+from penstock.holes.stretches import find_generation, find_holes, split_stretch
 from penstock.kafka.admin import read_log
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger import hole
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HoleRange:
-    """Holes next to each other, of one load and kind; `why` says why nothing explains them."""
+    """Neighbouring holes of one load and kind; `why` is the reason if they are unexplained."""
 
     load_id: int
     partition: int
@@ -44,26 +44,27 @@ class HoleRange:
         return self.until_offset - self.from_offset
 
     def __str__(self) -> str:
-        told = f"load {self.load_id} partition {self.partition} offsets [{self.from_offset}, {self.until_offset})"
-        return f"{told}: {self.why}" if self.why else told
+        place = f"load {self.load_id} partition {self.partition} offsets [{self.from_offset}, {self.until_offset})"
+        return f"{place}: {self.why}" if self.why else place
 
 
 @dataclass(frozen=True, slots=True)
 class HolesNamed:
-    """What was named now by kind; what is unexplained, found now or earlier; and stretches with holes gone by now."""
+    """The holes that this run named, by kind, and all unexplained holes, from earlier runs too."""
 
     pipeline: str
     counts: Mapping[Kind, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     unexplained: tuple[HoleRange, ...] = ()
+    # Stretches with holes that the log has deleted by now.
     gone: tuple[HoleRange, ...] = ()
-    # Holes at or beyond the log's end, which cannot be named: the log was cut.
+    # Holes at or beyond the log's end. They cannot be named, because the log was truncated.
     beyond: tuple[HoleRange, ...] = ()
 
 
 def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) -> HolesNamed:
-    """Name every hole of the published ranges that is not named yet, and look again at what was unexplained.
+    """Name the holes of the published ranges that are not named yet, and examine the unexplained ones again.
 
-    Unexplained holes are told, not raised. Holes of earlier topics stay as they are: nobody can ask their log any more.
+    Unexplained holes are returned, not raised. Holes of earlier generations are left as they are.
     """
     with open_ledger(uri) as connection:
         with connection.transaction():
@@ -71,20 +72,19 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
             if generation is None:
                 return HolesNamed(pipeline.name)
             where = (generation.pipeline_id, generation.generation_id)
-            unnamed, doubtful = hole.find_unnamed(connection, *where), hole.find_unexplained(connection, *where)
+            unnamed, unexplained = hole.find_unnamed(connection, *where), hole.find_unexplained(connection, *where)
         log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
         refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)
-        told = _Told()
-        if unnamed or doubtful:
-            _ask(connection, kafka_settings, pipeline, log, unnamed, doubtful, told)
+        tally = _Tally()
+        if unnamed or unexplained:
+            _examine(connection, kafka_settings, pipeline, log, unnamed, unexplained, tally)
         with connection.transaction():
             found = hole.read_unexplained(connection, HoleRange, pipeline.name, generation.generation_id)
-            unexplained = tuple(found)
-    return HolesNamed(pipeline.name, told.counts, unexplained, tuple(told.gone), tuple(told.beyond))
+    return HolesNamed(pipeline.name, tally.counts, tuple(found), tuple(tally.gone), tuple(tally.beyond))
 
 
 def count_holes(connection: Connection, pipeline: str) -> list[dict[str, Any]]:
-    """How many holes of each kind the covered ranges have, in the topic that is loaded."""
+    """Count the holes of the covered ranges by kind, in the generation that is loaded now."""
     generation = find_generation(connection, pipeline)
     if generation is None:
         return []
@@ -92,30 +92,30 @@ def count_holes(connection: Connection, pipeline: str) -> list[dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What has come of it so far."""
+class _Tally:
+    """The results of a run so far."""
 
     counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     gone: list[HoleRange] = field(default_factory=list)
     beyond: list[HoleRange] = field(default_factory=list)
 
 
-def _ask(
+def _examine(
     connection: Connection,
     kafka_settings: Mapping[str, str],
     pipeline: Pipeline,
     log: TopicLog,
     unnamed: list[Stretch],
-    doubtful: list[Stretch],
-    told: _Told,
+    unexplained: list[Stretch],
+    tally: _Tally,
 ) -> None:
     from penstock.kafka.batches.reader import SecondReader
 
     with SecondReader(kafka_settings) as reader:
-        examination = _Examination(connection, reader, log, reader.is_compacted(pipeline.topic), told)
+        examination = _Examination(connection, reader, log, reader.is_compacted(pipeline.topic), tally)
         for stretch in unnamed:
             examination.name(stretch)
-        for stretch in doubtful:
+        for stretch in unexplained:
             examination.name(stretch, again=True)
 
 
@@ -127,25 +127,25 @@ class _Examination:
     reader: SecondReader
     log: TopicLog
     compacted: bool | None
-    told: _Told
+    tally: _Tally
     declarations: dict[int, Pipeline] = field(default_factory=dict)
 
     def name(self, stretch: Stretch, *, again: bool = False) -> None:
         """Name the holes of a stretch, window by window.
 
-        What was unexplained and is gone from the log by now stays unexplained.
+        Unexplained holes stay unexplained if the log has deleted their offsets by now.
         """
         declaration = self._read_declaration(stretch.load_id)
-        look = partial(self.reader.look, self.log, stretch.partition, isolation=declaration.isolation)
-        for window in cut_stretch(stretch):
+        read_spans = partial(self.reader.read_spans, self.log, stretch.partition, isolation=declaration.isolation)
+        for window in split_stretch(stretch):
             with self.connection.transaction():
                 holes = find_holes(self.connection, declaration.target, window)
-            naming = name_holes_by(look, holes, compacted=self.compacted)
+            naming = find_kinds(read_spans, holes, compacted=self.compacted)
             until = window.until_offset if naming.unread is None else naming.unread
             if not (again and naming.counts["gone"]):
                 self._record(replace(window, until_offset=until), naming)
             if until < window.until_offset:
-                self.told.beyond.append(_tell(replace(stretch, from_offset=until)))
+                self.tally.beyond.append(_to_range(replace(stretch, from_offset=until)))
                 return
 
     def _record(self, stretch: Stretch, naming: Naming) -> None:
@@ -156,17 +156,17 @@ class _Examination:
             if not hole.record_naming(self.connection, stretch, naming.counts, unexplained):
                 return
         for kind, holes in naming.counts.items():
-            self.told.counts[kind] += holes
+            self.tally.counts[kind] += holes
         if naming.counts["gone"]:
-            self.told.gone.append(_tell(stretch))
+            self.tally.gone.append(_to_range(stretch))
 
     def _read_declaration(self, load_id: int) -> Pipeline:
-        """How the load was made: its target and its isolation are not those of the pipeline's file today."""
+        """Read the load's own declaration: target and isolation may differ from those of the pipeline's file today."""
         if load_id not in self.declarations:
             with self.connection.transaction():
                 self.declarations[load_id] = read_load(self.connection, load_id).declaration
         return self.declarations[load_id]
 
 
-def _tell(stretch: Stretch) -> HoleRange:
+def _to_range(stretch: Stretch) -> HoleRange:
     return HoleRange(stretch.load_id, stretch.partition, stretch.from_offset, stretch.until_offset)

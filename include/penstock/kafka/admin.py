@@ -1,4 +1,4 @@
-"""Requests to the cluster: where each partition starts and ends, and the ids of cluster and topic."""
+"""Requests to the cluster: ids, ends and offsets of logs, and the configuration of topics and brokers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import KafkaError as Code
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from penstock import advice
-from penstock.errors import KafkaError, WrongUseError
+from penstock.errors import KafkaError, WrongUseError, name_partitions
 from penstock.model.log import Identity, Isolation, PartitionLog, TopicLog
 from penstock.waiting import retry
 
@@ -145,6 +145,64 @@ def find_first_offsets_at(
     spec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
     found = _list_offsets(connect(settings), partitions, spec, isolation)
     return {number: int(each.offset) for number, each in found.items() if each.offset >= 0}
+
+
+def describe_held_back(settings: Mapping[str, str], log: TopicLog, isolation: Isolation) -> str:
+    """Describe how many offsets open transactions hold back from a load of committed records; empty if none."""
+    if isolation == "read_uncommitted":
+        return ""
+    try:
+        ends = read_log(settings, log.topic, "read_uncommitted").partitions
+    except KafkaError:  # the message says that nothing is new, with or without this sentence
+        return ""
+    held = {
+        number: ends[number].end - partition.end
+        for number, partition in log.partitions.items()
+        if number in ends and ends[number].end > partition.end
+    }
+    if not held:
+        return ""
+    return (
+        f" {sum(held.values())} offsets of {name_partitions(held)} are behind open transactions; `penstock doctor` "
+        "names their producers."
+    )
+
+
+def read_brokers(settings: Mapping[str, str], name: str) -> dict[int, str | None]:
+    """Read one setting from each broker; None if the broker does not show it to this user."""
+    admin = connect(settings)
+    described = admin.wait_for(admin.describe_cluster(request_timeout=ANSWER_SECONDS), "the list of brokers")
+    futures = {node.id: _request_config(admin, ResourceType.BROKER, str(node.id)) for node in described.nodes}
+    return {broker: _read_broker(admin, future, broker).get(name) for broker, future in futures.items()}
+
+
+def read_topic_config(settings: Mapping[str, str], topic: str) -> dict[str, str]:
+    """Read the settings of a topic, including inherited ones."""
+    return read_config(connect(settings), topic)
+
+
+def read_config(admin: Client, topic: str) -> dict[str, str]:
+    """Read the settings of a topic through an existing client."""
+    future = _request_config(admin, ResourceType.TOPIC, topic)
+    return _to_values(admin.wait_for(future, f"the configuration of topic {topic} (needs the right DescribeConfigs)"))
+
+
+def _request_config(admin: Client, kind: ResourceType, name: str) -> Any:  # noqa: ANN401 - the client has no type for it
+    # One request for each resource, because each broker has to be asked itself.
+    (future,) = admin.describe_configs([ConfigResource(kind, name)], request_timeout=ANSWER_SECONDS).values()
+    return future
+
+
+def _read_broker(admin: Client, future: Any, broker: int) -> dict[str, str]:  # noqa: ANN401
+    """Read a broker's configuration; empty on an error, because many users may read topics but no broker settings."""
+    try:
+        return _to_values(admin.wait_for(future, f"the configuration of broker {broker}"))
+    except KafkaError:
+        return {}
+
+
+def _to_values(config: Mapping[str, Any]) -> dict[str, str]:
+    return {name: entry.value for name, entry in config.items() if entry.value is not None}
 
 
 def connect(settings: Mapping[str, str]) -> Client:

@@ -1,4 +1,4 @@
-"""Whether the topic is the one that was loaded so far: bound to the ids of cluster and topic, not to a name."""
+"""Whether a topic is still the one that was loaded: compared by the ids of cluster and topic, not by name."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def refuse_other_identity(pipeline: Pipeline, cluster_id: str, topic_id: str, log: TopicLog) -> None:
-    """Stop if the topic under this name is not the one that was loaded so far."""
+    """Stop if the topic with this name is not the one that was loaded before."""
     changed = describe_change(pipeline.topic, Identity(cluster_id, topic_id), log.identity)
     if changed:
         raise IdentityError(
-            f"not the topic that was loaded so far: {changed}. Its offsets mean other records now; nothing is loaded.",
+            f"not the topic that was loaded before: {changed}. Its offsets are other records; nothing is loaded.",
             pipeline=pipeline.name,
             next_step=advice.resolve_hold("other_topic", pipeline.name),
         )
 
 
 def refuse_changed_topic(kafka: Mapping[str, str], load: Load) -> None:
-    """Stop if the topic is not the one that the load was planned on; what was read may be of either."""
+    """Stop if the topic is not the one that the load was planned on. The staged records may be of either topic."""
     topic = load.declaration.topic
     changed = describe_change(topic, Identity(load.cluster_id, load.topic_id), read_identity(kafka, topic))
     if changed:
         raise IdentityError(
-            f"since the load was planned, the topic has changed: {changed}. Nothing of the load is published.",
+            f"the topic has changed since the load was planned: {changed}. Nothing of the load is published.",
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
@@ -43,9 +43,9 @@ def refuse_changed_topic(kafka: Mapping[str, str], load: Load) -> None:
 
 
 def describe_change(topic: str, known: Identity, found: Identity) -> str:
-    """Say in what a topic differs from the one that is known; nothing if it is the same."""
+    """Describe how a topic differs from the known one; empty if it is the same."""
     if found.cluster_id != known.cluster_id:
-        return f"the cluster is {found.cluster_id}, and was {known.cluster_id}"
+        return f"the cluster is {found.cluster_id}, and was {known.cluster_id} before"
     if found.topic_id != known.topic_id:
-        return f"topic {topic} has the id {found.topic_id}, and had {known.topic_id}: it was deleted and created again"
+        return f"the id of topic {topic} is {found.topic_id}, and was {known.topic_id} before: it was created again"
     return ""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import LogCutError, LogLostError, name_ranges
-from penstock.kafka.admin import find_offsets_at, read_log
-from penstock.kafka.held_back import describe_held_back
+from penstock.kafka.admin import describe_held_back, find_offsets_at, read_log
 from penstock.kafka.leader_epochs import find_truncations
 from penstock.ledger.generation import read_newest_generation, read_positions
 from penstock.load.loss import read_left

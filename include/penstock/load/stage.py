@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import FencedError, LogLostError, PenstockError, RejectedRecordError, StageError
-from penstock.kafka.readers.registry import find_reader
+from penstock.kafka.readers.contract import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
 from penstock.ledger.stage_task import lock_staging, read_stage_tasks
 from penstock.model.load import STAGED_STATES, LoadState
 from penstock.model.ranges import cut_chunks, group_chunks
+from penstock.spark.driver import find_first_failure, keeping_error
 from penstock.spark.error_transport import first_words, recover_error
-from penstock.spark.first_failure import keeping, tell_first
 from penstock.target.assignment import make_assignment
 from penstock.target.registry import find_store
 
@@ -80,7 +80,7 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
         run_tasks(spark, load, assignment, chunks)
         _finish(settings.db, load, attempt, chunks)
     except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
-        with keeping(error), open_ledger(settings.db) as connection:
+        with keeping_error(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
         raise
 
@@ -114,7 +114,7 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
         error = found
     except (PySparkException, Py4JError) as failure:
         told = recover_error(str(failure))
-        error = tell_first(spark, told) if told else explain_failure(str(failure), load, assignment, chunks)
+        error = find_first_failure(spark, told) if told else explain_failure(str(failure), load, assignment, chunks)
     else:
         lost = [task for task, won in results if not won]
         if lost:

@@ -1,1 +1,1 @@
-"""Spark: how a job is submitted, what its driver does, and how its errors come back."""
+"""Spark: submitting a job, its driver, and the transport of its errors."""

@@ -1,7 +1,7 @@
-"""An archive of the classes that Spark's driver loads: with it a driver starts in half the time.
+"""An archive of the classes that Spark's driver loads. A driver with the archive starts in half the time.
 
-Made once after an installation, by `python -m penstock.warming`. The JVM itself checks whether the archive fits it and
-the jars of Spark; a driver without it, or with one that does not fit, starts as it would anyway.
+It is made once after an installation, by `python -m penstock.spark.class_archive`. The JVM checks whether the archive
+fits it and the jars of Spark. A driver without a fitting archive starts as usual.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS = 300
 
 
 def make_archive(archive: Path = ARCHIVE) -> None:
-    """Run a small Spark job, and keep the classes that it loaded; what is there already is replaced in one step."""
+    """Run a small Spark job, and archive the classes that it loaded. An earlier archive is replaced in one step."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".warming-") as folder:
         draft = Path(folder) / archive.name
@@ -37,7 +37,7 @@ def make_archive(archive: Path = ARCHIVE) -> None:
             check=False,
         )
         if ran.returncode != 0 or not draft.is_file():
-            last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            last = (ran.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
             raise PenstockError(
                 f"the archive of Spark's classes was not made: {last}",
                 next_step=advice.NO_CLASS_ARCHIVE,
@@ -46,7 +46,7 @@ def make_archive(archive: Path = ARCHIVE) -> None:
 
 
 def train() -> None:
-    """Do what a driver does: open a session, run tasks in Python, stop."""
+    """Do the work of a driver: open a session, run tasks in Python, stop."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
@@ -55,7 +55,7 @@ def train() -> None:
 
 
 def main() -> int:
-    """Make the archive; one line if it cannot be made."""
+    """Make the archive; write one line if that fails."""
     if sys.argv[1:] == ["train"]:
         train()
         return 0

@@ -1,6 +1,6 @@
-"""Errors on their way: from a Spark task through the JVM to the driver, and from the driver to its submitter.
+"""Transport of errors: from a Spark task through the JVM to the driver, and from the driver to its submitter.
 
-Both ways carry the same JSON document: class, message, pipeline, load, ranges, next step, and the words of the cause.
+Both ways use the same JSON document: class, message, pipeline, load, ranges, next step, and the text of the cause.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MARK = "penstock-error"
-_CARRIED = re.compile(rf"{MARK} (\{{.*\}})\s*$", re.MULTILINE)
-# Spark logs the errors of tasks too, behind other words: the driver's own document begins its line.
-_LAST_WORDS = re.compile(rf"{MARK} (\{{.*\}})\s*$")
+_DOCUMENT = re.compile(rf"{MARK} (\{{.*\}})\s*$", re.MULTILINE)
+# Spark logs the errors of tasks too, after other text. The driver's own document begins its line.
+_DOCUMENT_LINE = re.compile(rf"{MARK} (\{{.*\}})\s*$")
 
 
-class CarriedError(Exception):
-    """A PenstockError as text, raised in a task: the JVM hands on the text of an exception, and not its class."""
+class TaskError(Exception):
+    """A PenstockError as text, raised in a task: the JVM passes on the text of an exception, and not its class."""
 
     def __init__(self, error: PenstockError) -> None:
         super().__init__(write_error(error))
 
 
-class CarriedCause(Exception):  # noqa: N818 - as the cause of an error it is printed with that error
-    """The words of a cause that stayed in another process."""
+class RemoteCause(Exception):  # noqa: N818 - it is printed as the cause of another error
+    """The text of a cause that was raised in another process."""
 
 
 def write_error(error: PenstockError) -> str:
@@ -48,42 +48,42 @@ def write_error(error: PenstockError) -> str:
 
 
 def describe_cause(cause: BaseException) -> str:
-    """The class of a cause and its first line. The lines below may quote a row."""
-    if isinstance(cause, CarriedCause):
+    """The class of a cause and its first line. Later lines may quote a row."""
+    if isinstance(cause, RemoteCause):
         return str(cause)
     return f"{type(cause).__name__}: {first_words(str(cause))}"
 
 
 def recover_error(text: str) -> PenstockError | None:
-    """Make again the error that a task raised, from whatever text Spark gave for it; None if no task raised one."""
-    found = _CARRIED.findall(text)
+    """Recover the error that a task raised from the text that Spark gives; None if no task raised one."""
+    found = _DOCUMENT.findall(text)
     return _read_error(found[-1]) if found else None
 
 
-def tell_error(error: PenstockError) -> str:
-    """The driver's last two lines: a sentence for people, and the document for the process that submitted it."""
+def format_error(error: PenstockError) -> str:
+    """Format the driver's last two lines: a sentence for people, and the document for its submitter."""
     return f"penstock: {' '.join(str(error).split())}\n{write_error(error)}"
 
 
-class LastWords:
-    """Listens to a driver: people get its lines without the document, and the submitter gets the error."""
+class DriverOutput:
+    """The output of a driver: its lines without the document for people, and the error for its submitter."""
 
     def __init__(self) -> None:
         self._error: PenstockError | None = None
-        self._last = "it said nothing"
+        self._last = "it wrote nothing"
 
-    def listen(self, lines: Iterable[str]) -> Iterator[str]:
-        """Let through what people read."""
+    def read_lines(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the lines for people."""
         for line in lines:
-            document = _LAST_WORDS.match(line)
+            document = _DOCUMENT_LINE.match(line)
             if document:
                 self._error = _read_error(document[1])
                 continue
             self._last = line.strip() or self._last
             yield line
 
-    def read(self, exit_code: int) -> PenstockError:
-        """The driver's error; if the driver died without one, its exit code and its last line say how."""
+    def find_error(self, exit_code: int) -> PenstockError:
+        """The driver's error. If the driver died without one, it is made from its exit code and its last line."""
         return self._error or _describe_end(exit_code, self._last)
 
 
@@ -106,7 +106,7 @@ def _read_error(document: str) -> PenstockError:
     name, cause = parts.pop("name"), parts.pop("cause")
     error = _class_of(name)(**parts | {"ranges": [Range(*part) for part in parts["ranges"]]})
     if cause is not None:
-        error.__cause__ = CarriedCause(cause)
+        error.__cause__ = RemoteCause(cause)
     return error
 
 
@@ -116,5 +116,5 @@ def _class_of(name: str) -> type[PenstockError]:
 
 
 def first_words(text: str) -> str:
-    """The first line that says something."""
+    """The first line that is not blank."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "it gave no reason")[:500]

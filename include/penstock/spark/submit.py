@@ -1,7 +1,7 @@
-"""Submitting the stage job: what spark-submit is given, shared by the command line and the Airflow operator.
+"""Submitting the stage job: the arguments of spark-submit, shared by the command line and the Airflow operator.
 
-Arguments and conf can be read by everybody on the machine, and Spark writes them into its logs: they hold ids. Whatever
-may hold a password goes to the driver by its environment, and from there to the executors inside the tasks.
+Every user of the machine can read arguments and conf, and Spark logs them, so they hold ids only. Values that may hold
+a password reach the driver by its environment, and the executors inside the tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.errors import WrongUseError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
 from penstock.settings import DB, KAFKA
-from penstock.spark.error_transport import LastWords
+from penstock.spark.error_transport import DriverOutput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).resolve().parents[1]
 PROJECT = PACKAGE.parents[1]
 TRIES = 4
-# The native reader leaves little for the JVM to do: what counts is that it starts fast.
+# With the native reader the JVM has little work, so a fast start matters more than fast code.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# An archive that does not fit is passed over, without a word.
+# The JVM ignores an archive that does not fit, and logs nothing.
 QUIET_ARCHIVE = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 CONF = {
     "spark.log.level": "WARN",
@@ -47,7 +47,7 @@ CONF = {
     "spark.task.maxFailures": str(TRIES),
     "spark.sql.catalogImplementation": "in-memory",
     "spark.redaction.regex": "(?i)secret|password|token|jaas|access[.]?key|postgres(ql)?://",
-    # The Kafka reader's tasks are told apart by their place in a union: it must keep its order.
+    # The tasks of the Spark reader are identified by their place in a union, so it must keep its order.
     "spark.sql.unionOutputPartitioning": "false",
 }
 LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -55,7 +55,7 @@ LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What spark-submit is given. The environment holds the secrets: it stays out of the repr."""
+    """The arguments and the environment of spark-submit. The environment holds secrets: it is left out of the repr."""
 
     application: str
     application_args: tuple[str, ...]
@@ -102,7 +102,7 @@ def _make_submission(settings: Settings, job: str, numbers: tuple[int, ...], rea
 
 
 def choose_java_options(reader: str) -> str | None:
-    """The driver's Java options: start fast, and from the archive of classes where it has been made."""
+    """The driver's Java options: a fast start, and the archive of classes if it has been made."""
     options = [] if reader == "spark" else [QUICK_START]
     archives = (root / ".jars" / "spark.jsa" for root in (PROJECT, Path.cwd()))
     archive = next((path for path in archives if path.is_file()), None)
@@ -112,17 +112,17 @@ def choose_java_options(reader: str) -> str | None:
 
 
 def make_environment(settings: Settings) -> dict[str, str]:
-    """What the driver's environment must hold, beyond that of its parent: where the services are, and which Python."""
+    """The variables of the driver beyond its parent's environment: the addresses of the services, and its Python."""
     return {DB: settings.db, KAFKA: json.dumps(dict(settings.kafka)), **make_spark_environment()}
 
 
 def make_spark_environment() -> dict[str, str]:
-    """This Python and its Spark, and not what the PATH would find first."""
+    """The variables that select this Python and its Spark, instead of the first ones on PATH."""
     home = _find_spark_home()
     return {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # spark-submit asks a JVM of its own how to start the driver's.
+        # spark-submit first starts a JVM of its own, which makes the command of the driver.
         "SPARK_LAUNCHER_OPTS": QUICK_START,
         "SPARK_HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -130,14 +130,14 @@ def make_spark_environment() -> dict[str, str]:
 
 
 def tolerate_failures(master: str) -> str:
-    """Give a local master the number of tries that a cluster takes from spark.task.maxFailures."""
+    """Give a local master the number of tries that a cluster reads from spark.task.maxFailures."""
     if master == "local":
         return f"local[1,{TRIES}]"
     return re.sub(r"^local\[([0-9]+|\*)\]$", rf"local[\1,{TRIES}]", master)
 
 
 def zip_package(folder: Path) -> Path:
-    """Zip the package with its data files for the executors: the same files give the same bytes."""
+    """Zip the package with its data files for the executors. Equal files give equal bytes."""
     archive = folder / "penstock.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in sorted(PACKAGE.rglob("*")):
@@ -149,7 +149,7 @@ def zip_package(folder: Path) -> Path:
 
 
 def find_application(job: str) -> Path:
-    """The job's entry point: the checkout's, or the one in the package where there is no checkout."""
+    """The entry point of a job: the one of the checkout, or the one of the package without a checkout."""
     in_checkout = PROJECT / "spark_jobs" / job
     return in_checkout if in_checkout.is_file() else PACKAGE / "spark" / "jobs" / job
 
@@ -180,7 +180,7 @@ def _find_spark_home() -> Path:
 
 
 def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
-    """Run the stage job to its end; what it writes goes to `log`, and its error is raised here."""
+    """Run the stage job to its end. Its output is written to `log`, and its error is raised here."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
     with concerning(load=load):
@@ -188,20 +188,20 @@ def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
 
 
 def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None:
-    """Run the job that reads a verification's chunks again; what it finds is in the ledger when this returns."""
+    """Run the job that reads the chunks of a verification again. Its results are in the ledger when this returns."""
     _submit(settings, "reread.py", (verification_id,), "spark", log)
 
 
 def _submit(settings: Settings, job: str, numbers: tuple[int, ...], reader: str, log: TextIO) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         submission = _make_submission(settings, job, numbers, reader, Path(folder))
-        last_words, exit_code = run_submission(submission, log)
+        output, exit_code = run_submission(submission, log)
     if exit_code != 0:
-        raise last_words.read(exit_code)
+        raise output.find_error(exit_code)
 
 
-def run_submission(submission: Submission, log: TextIO) -> tuple[LastWords, int]:
-    """Run spark-submit in a process group of its own; the group ends with this call, however it ends."""
+def run_submission(submission: Submission, log: TextIO) -> tuple[DriverOutput, int]:
+    """Run spark-submit in a process group of its own. The group is killed at the end of this call, after errors too."""
     process = subprocess.Popen(
         submission.argv(),
         env={**os.environ, **submission.env},
@@ -212,11 +212,11 @@ def run_submission(submission: Submission, log: TextIO) -> tuple[LastWords, int]
         errors="replace",
         start_new_session=True,
     )
-    last_words = LastWords()
+    output = DriverOutput()
     with process:
         try:
-            log.writelines(last_words.listen(process.stdout or ()))
-            return last_words, process.wait()
+            log.writelines(output.read_lines(process.stdout or ()))
+            return output, process.wait()
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

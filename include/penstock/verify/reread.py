@@ -31,7 +31,7 @@ from penstock.ledger.verification import (
 )
 from penstock.model.ranges import Chunk
 from penstock.records.fingerprint import LogFingerprint
-from penstock.spark.error_transport import CarriedError, first_words, recover_error
+from penstock.spark.error_transport import TaskError, first_words, recover_error
 from penstock.verify.chunks import group_passes, make_staged, span_of
 from penstock.verify.rebuilt_rows import Again, Chosen, RowSum, make_recipe
 
@@ -223,7 +223,7 @@ def make_looker(
                     batches = (make_batch(piece) for _, piece in of_chunk)
                     yield _tell_found(place, looker.look(batches, asked[place]))
         except PenstockError as error:
-            raise CarriedError(error) from None
+            raise TaskError(error) from None
 
     return look
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.holes.examination import count_holes, name_holes
-from penstock.holes.search import find_generation
-from penstock.kafka.admin import read_log
-from penstock.kafka.configuration import read_topic_config
+from penstock.holes.stretches import find_generation
+from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger import verification
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.verification import FaultRow

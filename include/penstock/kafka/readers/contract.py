@@ -1,12 +1,13 @@
-"""What a reader is, and the checks that every reader goes through.
+"""The contract of readers, the checks of their records, and the readers by name.
 
-A reader gives the records of chunks in batches, those of a chunk in the order of their offsets, and for each chunk says
-at last how far it has seen the log. `CheckedChunks` decides whether these were the chunks, whole and nothing else.
+A reader yields the records of chunks in batches, in the order of offsets within a chunk. At the end of each chunk it
+yields the offset up to which it has read the log. `CheckedChunks` checks that the batches are exactly the chunks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -38,34 +39,34 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reader's last word: every visible record below `position` has been handed over."""
+    """The end of a chunk: the reader has yielded every visible record below `position`."""
 
     position: int
 
 
-# A part of a chunk, with the number of the task that accounts for the chunk.
+# A part of a chunk, with the number of the chunk's task.
 Part: TypeAlias = tuple[int, Batch | End]
 
 
 class FindLogStarts(Protocol):
-    """Asks where the logs of partitions start now."""
+    """Reads where the logs of partitions start now."""
 
     def __call__(self, partitions: Collection[int]) -> Mapping[int, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OpenGroup:
-    """A group of chunks in a Spark task: how its records are read, and by which try of the task."""
+    """A group of chunks in a Spark task: how its records are read, and whether the task is tried again."""
 
     open: Callable[[], AbstractContextManager[Iterator[Part]]]
-    # None: the executor has no Kafka client of its own, so the driver asks.
+    # None if the executor has no Kafka client of its own: then the driver reads the log starts.
     find_log_starts: FindLogStarts | None
     can_open_again: bool
     is_retry: bool
 
 
 class Outcome(Protocol):
-    """What became of a chunk; `won` is false if another try of the same task had written it."""
+    """The outcome of a chunk; `won` is false if another attempt of the same task had written it before."""
 
     @property
     def task(self) -> int: ...
@@ -84,21 +85,21 @@ class StageGroup(Protocol):
 
 
 class Reader(Protocol):
-    """A reader: it spreads groups of chunks over Spark tasks, and hands each group's records to `stage`."""
+    """A reader: it distributes groups of chunks over Spark tasks, and passes each group's records to `stage`."""
 
     def stage_groups(
         self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
-        """Stage the groups; the number of each chunk's task, and whether this run wrote it, come back."""
+        """Stage the groups. Returns the number of each chunk's task, and whether this run wrote the chunk."""
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
-        """Find the error behind the text of an exception of Spark; None if the text says all there is."""
+        """Find the error behind the text of an exception of Spark; None if nothing more is known than the text."""
 
 
 class CheckedChunks:
-    """Chunks that are read together, on their way through the checks; afterwards each knows its records and holes.
+    """The checks of chunks that are read together. Afterwards each chunk has the counts of its records and holes.
 
-    Without `find_log_starts` the caller has to ask whether the log start has passed the first hole of a chunk.
+    Without `find_log_starts` the caller has to check whether the log start has passed the first hole of a chunk.
     """
 
     def __init__(self, source: Source, chunks: Sequence[Chunk], find_log_starts: FindLogStarts | None) -> None:
@@ -106,17 +107,17 @@ class CheckedChunks:
         self.chunks = {chunk.task: CheckedChunk(source, chunk) for chunk in chunks}
 
     def check(self, read: Iterator[Part]) -> Iterator[tuple[int, Batch]]:
-        """Pass the batches on, checked; a fault is raised, at the latest when the reader has ended."""
+        """Yield the checked batches. A fault is raised at the latest after the reader has ended."""
         for task, part in read:
             batch = self.chunks[task].take(part)
             if batch is not None:
                 yield task, batch
         for chunk in self.chunks.values():
             chunk.refuse_unfinished()
-        self._tell_holes_from_losses()
+        self._refuse_lost()
 
-    def _tell_holes_from_losses(self) -> None:
-        """A hole that the log start has passed by now may have been a record when the read began."""
+    def _refuse_lost(self) -> None:
+        """Refuse holes that the log start has passed: they may have been records when the read began."""
         if self.find_log_starts is None:
             return
         holed = [chunk for chunk in self.chunks.values() if chunk.first_hole is not None]
@@ -126,7 +127,7 @@ class CheckedChunks:
 
 
 class CheckedChunk:
-    """One chunk: whether its batches are the chunk, the whole chunk and nothing but the chunk."""
+    """The checks of one chunk: its batches must be the whole chunk and nothing else."""
 
     def __init__(self, source: Source, chunk: Chunk) -> None:
         self.topic = source.topic
@@ -138,7 +139,7 @@ class CheckedChunk:
         self._ended = False
 
     def take(self, part: Batch | End) -> Batch | None:
-        """Take the next part; a batch with records comes back."""
+        """Check the next part, and return it if it is a batch with records."""
         if self._ended:
             raise self._refuse("the reader continued after its end")
         if isinstance(part, End):
@@ -150,12 +151,12 @@ class CheckedChunk:
         return part
 
     def refuse_unfinished(self) -> None:
-        """Refuse a chunk whose reader never said that it has seen all of it."""
+        """Refuse a chunk that the reader has not read to its end."""
         if not self._ended:
             raise self._refuse(f"the reader ended at offset {self.position}, before the end of its chunk")
 
     def refuse_lost(self, log_start: int) -> None:
-        """Refuse holes that the log start has passed: they cannot be told from lost records."""
+        """Refuse holes that the log start has passed: they cannot be distinguished from lost records."""
         if self.first_hole is not None and log_start > self.first_hole:
             lost = Range(self.range.partition, self.first_hole, min(log_start, self.range.until_offset))
             raise lost_error(self.topic, lost, log_start)
@@ -164,11 +165,11 @@ class CheckedChunk:
         offsets = batch.offsets
         first, last = int(offsets[0]), int(offsets[-1])
         if batch.partition != self.range.partition:
-            raise self._refuse(f"the reader gave a record of partition {batch.partition}")
+            raise self._refuse(f"the reader yielded a record of partition {batch.partition}")
         if first < self.position or not bool(np.all(offsets[1:] > offsets[:-1])):
-            raise self._refuse(f"the reader gave offsets that do not rise, at or after {self.position}")
+            raise self._refuse(f"the reader yielded offsets that are not ascending from {self.position} on")
         if last >= self.range.until_offset:
-            raise self._refuse(f"the reader gave offset {last}, past the end of its chunk")
+            raise self._refuse(f"the reader yielded offset {last}, after the end of its chunk")
         if self.first_hole is None and last - self.position + 1 != len(offsets):
             ahead = offsets != np.arange(self.position, self.position + len(offsets))
             self.first_hole = self.position + int(np.argmax(ahead))
@@ -196,10 +197,23 @@ class CheckedChunk:
 
 
 def lost_error(topic: str, lost: Range, log_start: int) -> LogLostError:
-    """Say which offsets the log cannot give any more."""
+    """Make the error that names the offsets which the log no longer holds."""
     return LogLostError(
         f"topic {topic}: the log of partition {lost.partition} starts at offset {log_start} now; "
-        f"{len(lost)} planned offsets are gone or cannot be told from holes.",
+        f"{len(lost)} planned offsets are lost, or cannot be distinguished from holes.",
         ranges=[lost],
         next_step=advice.RUN_AFTER_LOSS,
     )
+
+
+# Resolved late: executors of the Spark reader may be without the native reader's Kafka client.
+READERS = {
+    "native": "penstock.kafka.readers.native:NativeReader",
+    "spark": "penstock.kafka.readers.spark:SparkReader",
+}
+
+
+def find_reader(name: str) -> Reader:
+    """Find a reader by the name that a declaration gives it."""
+    reader: Reader = resolve_name(READERS[name])()
+    return reader

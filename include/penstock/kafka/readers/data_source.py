@@ -1,4 +1,4 @@
-"""The native reader as a PySpark Data Source: a DataFrame of explicit ranges, for anyone.
+"""The native reader as a PySpark data source: a DataFrame of explicit ranges, without a pipeline.
 
 register_source(spark, {"bootstrap.servers": "localhost:9092"})
 spark.read.format("penstock").option("topic", "orders").option("ranges", "[[0, 100, 200]]").load()
@@ -46,7 +46,7 @@ RECORDS_PER_CHUNK = 500_000
 
 
 def register_source(spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
-    """Register the source; with settings, they travel inside its class, and stand in no option and no conf."""
+    """Register the source. Settings travel inside its class, so that no option and no conf shows them."""
     bound = PenstockSource if settings is None else type("BoundSource", (PenstockSource,), {"settings": dict(settings)})
     spark.dataSource.register(bound)
 
@@ -54,7 +54,7 @@ def register_source(spark: SparkSession, settings: Mapping[str, str] | None = No
 class PenstockSource(DataSource):  # type: ignore[misc]
     """Options: `topic`; `ranges`, JSON such as [[partition, from, until], …]; `isolation`; `recordsPerChunk`."""
 
-    # Without settings of its own it reads PENSTOCK_KAFKA, as every entry point does.
+    # A source without settings reads PENSTOCK_KAFKA, like every entry point.
     settings: ClassVar[Mapping[str, str] | None] = None
 
     @classmethod
@@ -70,7 +70,7 @@ class PenstockSource(DataSource):  # type: ignore[misc]
         isolation = self.options.get("isolation", "read_committed")
         if isolation not in ("read_committed", "read_uncommitted") or not self.options.get("topic"):
             raise WrongUseError(
-                "the source needs a topic, and an isolation of read_committed or read_uncommitted.",
+                "the data source has no `topic`, or its `isolation` is neither read_committed nor read_uncommitted.",
                 next_step=advice.GIVE_TOPIC_AND_ISOLATION,
             )
         size = int(self.options.get("recordsPerChunk", RECORDS_PER_CHUNK))
@@ -84,13 +84,13 @@ def parse_ranges(text: str | None) -> list[Range]:
         return [Range(*map(int, part)) for part in json.loads(text or "")]
     except (TypeError, ValueError) as error:
         raise WrongUseError(
-            "the option `ranges` is not of the form [[partition, from, until], …].",
+            "the option `ranges` does not have the form [[partition, from, until], …].",
             next_step=advice.GIVE_RANGES,
         ) from error
 
 
 class ChunkPartition(InputPartition):  # type: ignore[misc]
-    """One chunk as Spark sees it."""
+    """One chunk as a partition of the DataFrame."""
 
     def __init__(self, chunk: Chunk) -> None:
         super().__init__(chunk.task)
@@ -98,7 +98,7 @@ class ChunkPartition(InputPartition):  # type: ignore[misc]
 
 
 class ChunkedReader(DataSourceReader):  # type: ignore[misc]
-    """Reads each chunk in a task of its own, through the same checks as a load."""
+    """Reads each chunk in a task of its own, with the checks of a load."""
 
     def __init__(self, source: Source, chunks: Sequence[Chunk]) -> None:
         self.source = source

@@ -17,7 +17,7 @@ from penstock.errors import PenstockError, ReadError
 from penstock.kafka.readers.contract import CheckedChunks, End, OpenGroup, lost_error
 from penstock.model.ranges import Range, split_passes
 from penstock.model.records import Batch, Headers
-from penstock.spark.error_transport import CarriedError
+from penstock.spark.error_transport import TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -29,26 +29,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What is fetched beyond the end of a chunk is thrown away: enough in the queue to keep the decoder busy, not more.
+# Records fetched beyond the end of a chunk are discarded, so the queue is only long enough to keep the decoder busy.
 TUNING: dict[str, str | int] = {
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 16_384,
     "fetch.message.max.bytes": 1_048_576,
-    # A full queue stops the fetching for so long, a second by default: 500,000 records took 10.4 s, and take 0.5 s.
+    # Fetching pauses for this time after the queue was full. With the default, a second, 500,000 records took 10.4 s;
+    # with 10 ms they take 0.5 s.
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": "true",
-    "check.crcs": "true",  # not to be measured, and a broken batch is an error
+    "check.crcs": "true",  # its cost is too small to measure, and a broken batch becomes an error
 }
-# No client's settings may change these: they are what makes a read explicit.
+# Settings of the user cannot change these: they make a read explicit.
 FORCED: dict[str, str | int] = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
-    "group.id": "penstock",  # the client asks for one; nothing joins it, nothing is committed to it
+    "group.id": "penstock",  # the client requires a group; nothing joins it, and nothing is committed to it
 }
 HOPELESS = {
     Code.UNKNOWN_TOPIC_OR_PART,
@@ -67,34 +68,33 @@ BATCH_BYTES = 16 * 1024 * 1024
 
 
 class NativeReader:
-    """Reads in the Spark task itself, so it can read a group a second time."""
+    """Reads inside the Spark task, so that it can read a group a second time."""
 
     def stage_groups(
         self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
         """Stage each group by a Spark task of its own."""
-        # Numbers in, numbers out: a DataFrame would bring up the SQL engine for them, in 2 to 3 CPU seconds.
+        # An RDD of numbers, because a DataFrame would start the SQL engine, which takes 2 to 3 CPU seconds.
         numbers = context.parallelize(range(len(groups)), len(groups))
         return list(numbers.mapPartitions(_make_task(source, groups, stage)).collect())
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:  # noqa: ARG002
-        """The errors of this reader reach the driver whole."""
+        """None: the errors of this reader reach the driver complete."""
         return None
 
 
 def _make_task(
     source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
 ) -> Callable[[Iterator[int]], Iterator[tuple[int, bool]]]:
-    """Make the function that Spark runs on the executors: numbers of groups come in, the chunks' outcomes go out."""
+    """Make the function that Spark runs on the executors, from numbers of groups to the outcomes of their chunks."""
 
     def run(numbers: Iterator[int]) -> Iterator[tuple[int, bool]]:
         for number in numbers:
             try:
                 written = stage(groups[number], open_group(source, groups[number]))
             except PenstockError as error:
-                raise CarriedError(
-                    error
-                ) from None  # it holds the words of the cause; a trace would go into Spark's log
+                # The error holds the text of its cause. A chained trace would be written into Spark's log.
+                raise TaskError(error) from None
             yield from ((each.task, each.won) for each in written)
 
     return run
@@ -111,7 +111,7 @@ def open_group(source: Source, chunks: Sequence[Chunk]) -> OpenGroup:
 
 
 def read_chunks(source: Source, chunks: Sequence[Chunk]) -> Generator[Part]:
-    """Read chunks with one consumer: those of different partitions side by side, those of one partition in turn."""
+    """Read chunks with one consumer: chunks of different partitions together, chunks of one partition in turn."""
     consumer = open_consumer(source)
     try:
         for together in split_passes(chunks):
@@ -133,19 +133,19 @@ def open_chunks(source: Source, chunks: Sequence[Chunk]) -> CheckedChunks:
 
 
 def open_consumer(source: Source) -> Consumer:
-    """Make a consumer; settings that the client refuses are an error that does not show them."""
+    """Make a consumer. The error for invalid settings does not show them, because they may hold a password."""
     forced = FORCED | {"isolation.level": source.isolation}
     try:
         return Consumer({**TUNING, **source.settings, **forced}, logger=log)
     except KafkaException as error:
         raise ReadError(
-            f"the Kafka settings are refused by the client: {error.args[0].str()}.",
+            f"the Kafka client refuses its settings: {error.args[0].str()}.",
             next_step=advice.CORRECT_KAFKA_SETTINGS,
         ) from error
 
 
 def find_log_starts(source: Source, partitions: Collection[int]) -> dict[int, int]:
-    """Ask where the logs of partitions start now."""
+    """Read where the logs of partitions start now."""
     consumer = open_consumer(source)
     try:
         return {number: _find_watermarks(consumer, source, Range(number, 0, 0))[0] for number in sorted(partitions)}
@@ -159,7 +159,7 @@ def _find_watermarks(consumer: Consumer, source: Source, range_: Range) -> tuple
         start, end = consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS)
     except KafkaException as error:
         raise ReadError(
-            f"topic {source.topic}: Kafka did not say where the log of partition {range_.partition} starts: "
+            f"topic {source.topic}: Kafka did not answer where the log of partition {range_.partition} starts: "
             f"{error.args[0].str()}.",
             ranges=[range_] if len(range_) else [],
             next_step=advice.CHECK_BROKERS_THEN_STAGE,
@@ -175,7 +175,7 @@ class _Reading:
         self.consumer = consumer
         self.unfinished = {chunk.range.partition: chunk for chunk in chunks}
         self.positions = {chunk.range.partition: chunk.range.from_offset for chunk in chunks}
-        self.wanted = 500  # until the first batch tells how big records are
+        self.wanted = 500  # until the size of records is known from the first batch
         self.last_error = ""
         self.progress_at = time.monotonic()
 
@@ -188,9 +188,9 @@ class _Reading:
             for partition, run in self._split(messages):
                 chunk = self.unfinished.get(partition)
                 if chunk is None:
-                    self._judge_stray(run)
+                    self._judge_others(run)
                     continue
-                records, end = self._take_apart(chunk, run)
+                records, end = self._find_records(chunk, run)
                 if records:
                     yield chunk.task, self._make_batch(records)
                 if end is not None:
@@ -198,7 +198,7 @@ class _Reading:
                     finished.append(partition)
                     del self.unfinished[partition]
             if self.unfinished and finished:
-                # A finished partition would be fetched on to its end, and fill the queue that the others share.
+                # A finished partition would be fetched up to its end, and fill the queue that all partitions share.
                 self.consumer.incremental_unassign([TopicPartition(topic, partition) for partition in finished])
             if not messages:
                 self._check_stall()
@@ -209,13 +209,13 @@ class _Reading:
         )  # fmt: skip
 
     def _split(self, messages: list[Message]) -> Iterable[tuple[int, list[Message]]]:
-        """Runs of messages of one partition. Looking at each costs 50 ns, which one partition need not pay."""
+        """Split messages into runs of one partition. This costs 50 ns a message, and is skipped for one partition."""
         if len(self.positions) == 1:
             return [(next(iter(self.positions)), messages)] if messages else []
         return [(partition, list(run)) for partition, run in groupby(messages, key=Message.partition)]
 
-    def _take_apart(self, chunk: Chunk, messages: list[Message]) -> tuple[list[Message], End | None]:
-        """Records of the chunk, and its end if something among the messages marks it."""
+    def _find_records(self, chunk: Chunk, messages: list[Message]) -> tuple[list[Message], End | None]:
+        """Return the records of the chunk, and its end if a message marks it."""
         until = chunk.range.until_offset
         if not any(map(Message.error, messages)) and (last := max(map(Message.offset, messages))) < until:
             return messages, End(until) if last + 1 == until else None
@@ -230,7 +230,7 @@ class _Reading:
         return records, End(until) if records and records[-1].offset() + 1 == until else None
 
     def _judge(self, message: Message, chunk: Chunk) -> End | None:
-        """The end if this message marks it; an error that waiting cannot fix is raised."""
+        """Return the end if this message marks it. An error that waiting cannot fix is raised."""
         error = message.error()
         if error is None or error.code() == Code._PARTITION_EOF:
             return End(message.offset())
@@ -241,8 +241,8 @@ class _Reading:
         self.last_error = error.str()
         return None
 
-    def _judge_stray(self, messages: list[Message]) -> None:
-        """Judge messages of no unfinished chunk: records beyond a chunk are dropped, errors may concern all of them."""
+    def _judge_others(self, messages: list[Message]) -> None:
+        """Judge messages outside unfinished chunks: records are discarded, errors may concern all chunks."""
         for message in messages:
             error = message.error()
             if error is None or error.code() == Code._PARTITION_EOF:
@@ -289,6 +289,6 @@ class _Reading:
 def _headers(message: Message) -> Headers:
     try:
         found: list[tuple[str, Any]] | None = message.headers()
-    except UnicodeDecodeError:  # the name of a header may be any bytes
-        return [("headers whose names are no UTF-8", None)]
+    except UnicodeDecodeError:  # a header's name may be any bytes
+        return [("headers whose names are not UTF-8", None)]
     return [(name, value) for name, value in found or []]

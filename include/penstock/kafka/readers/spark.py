@@ -1,4 +1,4 @@
-"""The Spark reader: Spark's own Kafka source at explicit offsets, for security that only the JVM client speaks."""
+"""The Spark reader: Spark's own Kafka source at explicit offsets, for security that only Java's client supports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from penstock import advice
 from penstock.errors import PenstockError, ReadError, StageError
+from penstock.kafka.client_settings import translate_for_java
 from penstock.kafka.readers.contract import End, OpenGroup, lost_error
-from penstock.kafka.readers.java_settings import translate_settings
 from penstock.model.ranges import Range, split_passes
 from penstock.model.records import NO_TIMESTAMP, Batch
-from penstock.spark.error_transport import CarriedError
+from penstock.spark.error_transport import TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ TUNING = {
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
-    # At a partition's end the next fetch waits this long at the broker, and what Spark asks next waits behind it:
+    # At a partition's end the next fetch waits for this time at the broker, and Spark's next request waits behind it:
     # 0.5 s a partition by default.
     "kafka.fetch.max.wait.ms": "10",
-    # Spark makes a consumer for each partition. Without its beans of metrics 1,000 of them took 56 s instead of 71.
+    # Spark makes a consumer for each partition. Without their JMX beans 1,000 consumers took 56 s instead of 71 s.
     "kafka.auto.include.jmx.reporter": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
-# The words of Spark's Kafka source for a timestamp beyond what Spark counts in microseconds.
+# Part of the error text of Spark's Kafka source for a timestamp beyond the range of Spark's microseconds.
 OVERFLOW = "that overflows"
 NO_TIMESTAMP_TYPE = -1
 PLACE = np.dtype([("partition", np.int64), ("offset", np.int64)])
@@ -49,12 +49,12 @@ RESULT = "task int, won boolean, holes bigint, first_hole bigint"
 
 
 class SparkReader:
-    """Reads by Spark's own Kafka source. The records of a group come once: a retry of its task reads them again."""
+    """Reads by Spark's own Kafka source. A group can be read once in a task; a retry of the task reads it again."""
 
     def stage_groups(
         self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
-        """Stage each group by a Spark task of its own, known by its place in a union."""
+        """Stage each group by a Spark task of its own; the task's place in a union gives its group."""
         from pyspark.sql import SparkSession
 
         chunks = [chunk for group in groups for chunk in group]
@@ -66,7 +66,7 @@ class SparkReader:
         return [(row["task"], row["won"]) for row in rows]
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
-        """Spark's own words tell neither loss from delay nor one partition from another: look at the log."""
+        """Look at the log: Spark's text does not distinguish loss from delay, or one partition from another."""
         try:
             check_log(source, chunks)
         except PenstockError as found:
@@ -91,13 +91,13 @@ def _unite(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def open_frame(spark: SparkSession, source: Source, ranges: Sequence[Range]) -> DataFrame:
-    """The records of ranges, each in one Spark partition: one range of each Kafka partition, or none.
+    """The records of ranges, at most one range of a Kafka partition, each in one Spark partition.
 
-    All that Spark would choose by itself is given.
+    All options that Spark would choose by itself are given.
     """
     starts = {str(range_.partition): range_.from_offset for range_ in ranges}
     ends = {str(range_.partition): range_.until_offset for range_ in ranges}
-    options = TUNING | {f"kafka.{name}": value for name, value in translate_settings(source.settings).items()}
+    options = TUNING | {f"kafka.{name}": value for name, value in translate_for_java(source.settings).items()}
     options |= {
         "assign": json.dumps({source.topic: [range_.partition for range_ in ranges]}),
         "startingOffsets": json.dumps({source.topic: starts}),
@@ -113,7 +113,7 @@ def open_frame(spark: SparkSession, source: Source, ranges: Sequence[Range]) -> 
 def make_task(
     groups: Sequence[Sequence[Chunk]], stage: StageGroup
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function that Spark runs on the executors; the rows that come in are records."""
+    """Make the function that Spark runs on the executors, from rows that are records to the outcomes of chunks."""
 
     def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -130,7 +130,7 @@ def make_task(
         try:
             written = stage(group, opened)
         except PenstockError as error:
-            raise CarriedError(error) from None  # as in native.py
+            raise TaskError(error) from None  # the reason is in native.py
         yield pa.RecordBatch.from_pydict(
             {
                 "task": pa.array([each.task for each in written], pa.int32()),
@@ -144,21 +144,17 @@ def make_task(
 
 
 def check_log(source: Source, chunks: Sequence[Chunk]) -> None:
-    """Refuse chunks that the log does not hold whole.
-
-    Asked before Spark reads, and after it failed: its own words tell neither loss from delay nor one partition from
-    another.
-    """
+    """Refuse chunks that the log does not hold whole. Checked before Spark reads, and after Spark failed."""
     held = _read_log(source)
     for range_ in (chunk.range for chunk in chunks):
         _refuse_lost(source, range_, range_.from_offset, held)
 
 
 def confirm_holes(source: Source, chunks: Sequence[Chunk], first_holes: Mapping[int, int | None]) -> None:
-    """Refuse holes of tasks that may have been records: the log start has passed them, or the log ends before them.
+    """Refuse holes that may have been records: the log start has passed them, or the log ends before them.
 
-    Asked by the driver when all records have been read. Of a chunk that another try has written the first hole is not
-    known: it may be its first offset.
+    The driver checks this after all records have been read. If another attempt has written a chunk, its first hole is
+    not known; it may be the first offset.
     """
     held = _read_log(source) if first_holes else {}
     for chunk in chunks:
@@ -168,7 +164,7 @@ def confirm_holes(source: Source, chunks: Sequence[Chunk], first_holes: Mapping[
 
 
 def _read_log(source: Source) -> Mapping[int, PartitionLog]:
-    from penstock.kafka.admin import read_log  # late: executors import this module, and may lack the client
+    from penstock.kafka.admin import read_log  # late: executors import this module, and may be without the client
 
     return read_log(source.settings, source.topic, source.isolation).partitions
 
@@ -176,7 +172,7 @@ def _read_log(source: Source) -> Mapping[int, PartitionLog]:
 def _refuse_lost(source: Source, range_: Range, since: int, held: Mapping[int, PartitionLog]) -> None:
     """Refuse a range of which the log does not hold all offsets since one of them."""
     if range_.partition not in held:
-        raise _short(source, range_, "is not there")
+        raise _short(source, range_, "does not exist")
     log = held[range_.partition]
     if log.start > since:
         lost = Range(range_.partition, since, min(log.start, range_.until_offset))
@@ -194,7 +190,7 @@ def _short(source: Source, range_: Range, what: str) -> ReadError:
 
 
 def read_parts(chunks: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-    """Spark's Arrow batches as batches of records. That the log reaches a range's end is for the driver to ask."""
+    """Make batches of records from Spark's Arrow batches. The driver checks that the log reaches a range's end."""
     for part in parts:
         for task, piece in _split(chunks, part):
             yield task, make_batch(piece)
@@ -203,7 +199,7 @@ def read_parts(chunks: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> Iter
 
 
 def _split(chunks: Sequence[Chunk], part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Cut a batch where the next record is of another chunk. A record of no chunk goes to one that will refuse it."""
+    """Split a batch by chunk. A record of no chunk goes to a chunk that will refuse it."""
     if not len(part):
         return
     if len(chunks) == 1:
@@ -238,7 +234,7 @@ def make_batch(part: pa.RecordBatch) -> Batch:
 
 
 def _only(partition: pa.Array) -> int:
-    """The one partition of a batch; with more of them, none that any chunk has."""
+    """The partition of a batch; -1, which no chunk has, if there is more than one."""
     found = partition.unique().to_pylist()
     return int(found[0]) if len(found) == 1 else -1
 

@@ -1,4 +1,4 @@
-"""Errors on their way from process to process, and how much of them is said to people."""
+"""Errors keep their fields between processes, and their messages are short."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.alerts.alert import Alert, render_body
 from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError, name_few, name_ranges
 from penstock.ledger.connection import concerning, explain, keep_cause
 from penstock.model.ranges import Range
-from penstock.spark.error_transport import CarriedCause, CarriedError, LastWords, recover_error, tell_error
+from penstock.spark.error_transport import DriverOutput, RemoteCause, TaskError, format_error, recover_error
 
 RANGES = (Range(0, 5, 9), Range(3, 0, 2**53))
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)]
@@ -36,44 +36,44 @@ def assert_same(found: PenstockError | None, sent: PenstockError) -> None:
         sent.what, sent.pipeline, sent.load, sent.ranges, sent.next_step
     )  # fmt: skip
     assert str(found) == str(sent)
-    assert isinstance(found.__cause__, CarriedCause)
+    assert isinstance(found.__cause__, RemoteCause)
     assert str(found.__cause__) == "ValueError: the reason"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_error_keeps_every_field_on_both_ways(kind: type[PenstockError]) -> None:
+def test_an_error_keeps_every_field_to_the_driver_and_to_the_submitter(kind: type[PenstockError]) -> None:
     sent = make_error(kind)
-    trace = f"Traceback:\n  raise\npenstock.carrying.CarriedError: {CarriedError(sent)}\n\n\tat org.apache.spark"
+    trace = f"Traceback:\n  raise\npenstock.spark.error_transport.TaskError: {TaskError(sent)}\n\n\tat org.apache.spark"
     arrived = recover_error(trace)
     assert_same(arrived, sent)
 
     assert arrived is not None
-    words = LastWords()
-    lines = ["a line of Spark\n", *tell_error(arrived).splitlines(keepends=True)]
-    assert [line.strip() for line in words.listen(lines)] == [
+    output = DriverOutput()
+    lines = ["a line of Spark\n", *format_error(arrived).splitlines(keepends=True)]
+    assert [line.strip() for line in output.read_lines(lines)] == [
         "a line of Spark",
         f"penstock: {' '.join(str(sent).split())}",
     ]
-    assert_same(words.read(1), sent)
+    assert_same(output.find_error(1), sent)
 
 
-def test_the_error_of_a_task_that_spark_logged_is_not_the_drivers() -> None:
-    words = LastWords()
-    lost = f"WARN TaskSetManager: Lost task 0.0: CarriedError: {CarriedError(make_error(LogLostError))}\n"
-    assert list(words.listen([lost])) == [lost]
-    assert type(words.read(-9)) is StageError
-    assert "killed by signal 9" in str(words.read(-9))
+def test_a_task_s_error_in_spark_s_log_is_not_the_driver_s_error() -> None:
+    output = DriverOutput()
+    lost = f"WARN TaskSetManager: Lost task 0.0: TaskError: {TaskError(make_error(LogLostError))}\n"
+    assert list(output.read_lines([lost])) == [lost]
+    assert type(output.find_error(-9)) is StageError
+    assert "killed by signal 9" in str(output.find_error(-9))
 
 
-def test_the_exit_code_tells_the_class_of_an_error_without_words() -> None:
-    words = LastWords()
-    assert list(words.listen(["at last\n", "\n"])) == ["at last\n", "\n"]
-    assert isinstance(words.read(3), HeldError)
-    assert type(words.read(137)) is StageError
-    assert "exit code 137: at last" in str(words.read(137))
+def test_the_exit_code_gives_the_class_of_an_error_without_a_document() -> None:
+    output = DriverOutput()
+    assert list(output.read_lines(["at last\n", "\n"])) == ["at last\n", "\n"]
+    assert isinstance(output.find_error(3), HeldError)
+    assert type(output.find_error(137)) is StageError
+    assert "exit code 137: at last" in str(output.find_error(137))
 
 
-def test_an_error_is_filled_only_with_what_it_does_not_say_itself() -> None:
+def test_only_empty_fields_of_an_error_are_filled() -> None:
     with pytest.raises(StageError) as bare, concerning("orders", 7):
         raise StageError("what", ranges=RANGES[:1])
     assert (bare.value.pipeline, bare.value.load, bare.value.ranges) == ("orders", 7, RANGES[:1])
@@ -82,7 +82,7 @@ def test_an_error_is_filled_only_with_what_it_does_not_say_itself() -> None:
     assert other.next_step
 
 
-def test_a_text_names_at_most_five_ranges_and_counts_the_others() -> None:
+def test_a_message_names_at_most_five_ranges_and_counts_the_others() -> None:
     assert name_ranges(RANGES) == "partition 0 offsets [5, 9); partition 3 offsets [0, 9007199254740992)"
     assert name_few(range(5)) == ["0", "1", "2", "3", "4"]
     assert name_few(range(6)) == ["0", "1", "2", "3", "4", "and 1 more"]
@@ -90,22 +90,22 @@ def test_a_text_names_at_most_five_ranges_and_counts_the_others() -> None:
     assert name_ranges(MANY).endswith("partition 4 offsets [1000000000, 2000000000); and 995 more")
 
 
-def test_an_error_over_a_thousand_partitions_is_short_to_people() -> None:
+def test_the_message_of_an_error_over_a_thousand_partitions_is_short() -> None:
     error = StageError("what happened.", pipeline="orders", load=7, ranges=MANY, next_step="try again.")
     assert len(str(error)) < 500
     assert len(render_body(Alert("orders", "load_failed", reason=error.what, next_step="", ranges=error.ranges))) < 500
-    told = list(LastWords().listen(tell_error(error).splitlines()))
-    assert len("".join(told)) < 500
-    arrived = recover_error(str(CarriedError(error)))
+    lines = list(DriverOutput().read_lines(format_error(error).splitlines()))
+    assert len("".join(lines)) < 500
+    arrived = recover_error(str(TaskError(error)))
     assert arrived is not None
     assert arrived.ranges == tuple(MANY)
 
 
-def test_a_complaint_of_postgresql_about_a_value_shows_no_value() -> None:
-    complaint = psycopg.errors.InvalidTextRepresentation('invalid input syntax for type integer: "4711-secret"')
-    assert "4711" not in str(explain(complaint))
-    assert "SQLSTATE 22P02" in str(explain(complaint))
-    assert keep_cause(complaint) is None
+def test_an_error_of_postgresql_about_a_value_does_not_show_the_value() -> None:
+    invalid = psycopg.errors.InvalidTextRepresentation('invalid input syntax for type integer: "4711-secret"')
+    assert "4711" not in str(explain(invalid))
+    assert "SQLSTATE 22P02" in str(explain(invalid))
+    assert keep_cause(invalid) is None
     locked = psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
     assert keep_cause(locked) is locked
     with pytest.raises(PenstockError) as raised, concerning("orders", 7):

@@ -1,4 +1,4 @@
-"""Settings of librdkafka, as kafka-python takes them."""
+"""Settings of librdkafka, translated for Java's client and for kafka-python."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from penstock.errors import KafkaError, WrongUseError
-from penstock.kafka.batches.client_settings import translate_settings
 from penstock.kafka.batches.reader import SecondReader
+from penstock.kafka.client_settings import translate_for_java, translate_for_kafka_python
 from penstock.kafka.readers.native import FORCED, TUNING
 from penstock_stack import ports
 
@@ -50,7 +50,7 @@ def certificate() -> tuple[str, str, str]:
 
 def test_servers_and_times_are_translated_and_tuning_is_left_out() -> None:
     tuning = {name: str(value) for name, value in (TUNING | FORCED).items()}
-    translated = translate_settings(
+    translated = translate_for_kafka_python(
         {
             **SERVERS,
             **tuning,
@@ -72,7 +72,7 @@ def test_servers_and_times_are_translated_and_tuning_is_left_out() -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
 def test_a_login_is_translated(mechanism: str, name: str) -> None:
-    translated = translate_settings(
+    translated = translate_for_kafka_python(
         {
             **SERVERS,
             "security.protocol": "sasl_plaintext",
@@ -100,9 +100,9 @@ def test_a_login_is_translated(mechanism: str, name: str) -> None:
         {"plugin.library.paths": "monitoring"},
     ],
 )
-def test_what_kafka_python_cannot_be_told_is_refused_by_its_name(setting: dict[str, str]) -> None:
+def test_a_setting_that_kafka_python_does_not_have_is_refused(setting: dict[str, str]) -> None:
     with pytest.raises(WrongUseError, match=next(iter(setting)).replace(".", r"\.")):
-        translate_settings({**SERVERS, **setting})
+        translate_for_kafka_python({**SERVERS, **setting})
 
 
 def test_certificates_come_from_files_or_as_text(certificate: tuple[str, str, str], tmp_path: Path) -> None:
@@ -114,23 +114,23 @@ def test_certificates_come_from_files_or_as_text(certificate: tuple[str, str, st
         ("pem", {"ca": signed, "certificate": signed, "key": key}),
     ):
         settings = {f"ssl.{name}.{form}": value for name, value in values.items()}
-        context = translate_settings({**SERVERS, "security.protocol": "ssl", **settings})["ssl_context"]
+        context = translate_for_kafka_python({**SERVERS, "security.protocol": "ssl", **settings})["ssl_context"]
         assert context.verify_mode == ssl.CERT_REQUIRED
         assert context.check_hostname
         assert len(context.get_ca_certs()) >= 1
 
 
-def test_a_key_under_a_password_is_opened_by_it_and_never_asks_at_the_terminal(
+def test_an_encrypted_key_never_asks_for_its_password_at_the_terminal(
     certificate: tuple[str, str, str],
 ) -> None:
     signed, _, locked = certificate
     settings = {**SERVERS, "security.protocol": "ssl", "ssl.certificate.pem": signed, "ssl.key.pem": locked}
 
-    assert "ssl_context" in translate_settings({**settings, "ssl.key.password": "secret"})
-    with pytest.raises(WrongUseError, match=r"ssl\.key\.password is not given"):
-        translate_settings(settings)
+    assert "ssl_context" in translate_for_kafka_python({**settings, "ssl.key.password": "secret"})
+    with pytest.raises(WrongUseError, match=r"ssl\.key\.password is missing"):
+        translate_for_kafka_python(settings)
     with pytest.raises(WrongUseError) as caught:
-        translate_settings({**settings, "ssl.key.password": "canary"})
+        translate_for_kafka_python({**settings, "ssl.key.password": "canary"})
     assert "canary" not in str(caught.value)
     assert "PRIVATE" not in str(caught.value)
 
@@ -143,16 +143,14 @@ def test_a_key_under_a_password_is_opened_by_it_and_never_asks_at_the_terminal(
         ({"enable.ssl.certificate.verification": "false"}, ssl.CERT_NONE, False),
     ],
 )
-def test_what_is_verified_is_as_the_settings_say(
-    setting: dict[str, str], verified: ssl.VerifyMode, named: bool
-) -> None:
-    context = translate_settings({**SERVERS, "security.protocol": "ssl", **setting})["ssl_context"]
+def test_the_settings_decide_what_is_verified(setting: dict[str, str], verified: ssl.VerifyMode, named: bool) -> None:
+    context = translate_for_kafka_python({**SERVERS, "security.protocol": "ssl", **setting})["ssl_context"]
     assert (context.verify_mode, context.check_hostname) == (verified, named)
 
 
-def test_a_file_that_is_not_there_is_a_wrong_setting() -> None:
+def test_a_file_that_does_not_exist_is_an_invalid_setting() -> None:
     with pytest.raises(WrongUseError, match="certificates"):
-        translate_settings({**SERVERS, "security.protocol": "ssl", "ssl.ca.location": "no/such/file"})
+        translate_for_kafka_python({**SERVERS, "security.protocol": "ssl", "ssl.ca.location": "no/such/file"})
 
 
 def test_no_password_is_in_a_log_or_an_error(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,5 +168,35 @@ def test_no_password_is_in_a_log_or_an_error(caplog: pytest.LogCaptureFixture, m
 
     assert "configuration" in caplog.text, "kafka-python logs its settings no more: then this says nothing"
     assert "canary" not in caplog.text
-    assert "canary" not in str(caught.value) + repr(translate_settings(settings))
+    assert "canary" not in str(caught.value) + repr(translate_for_kafka_python(settings))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafka-io")]
+
+
+def test_settings_are_translated_for_java_s_client(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("PEM")
+    translated = translate_for_java(
+        {
+            "bootstrap.servers": "b:9092",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "me",
+            "sasl.password": 'qu"ote\\',
+            "ssl.ca.location": str(authority),
+            "queued.min.messages": "5",
+        }
+    )
+    assert translated == {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="me" password="qu\\"ote\\\\";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "PEM",
+    }
+
+
+def test_a_security_setting_that_java_s_client_does_not_have_is_refused() -> None:
+    with pytest.raises(WrongUseError, match=r"ssl\.engine\.location"):
+        translate_for_java({"bootstrap.servers": "b:9092", "ssl.engine.location": "x"})

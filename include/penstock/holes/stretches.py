@@ -1,4 +1,4 @@
-"""Which offsets of the published ranges are holes, and which of them nobody has named yet: asked of the database."""
+"""Stretches of published ranges, and their holes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.ledger.generation import Generation
     from penstock.ledger.hole import Stretch
 
-# So many offsets are looked through at once, and are named in one go: half as many holes at most are in memory.
+# The offsets of one window are examined and recorded together. At most half as many holes are in memory.
 WINDOW = 250_000
 
 
@@ -27,12 +27,12 @@ def find_generation(connection: Connection, pipeline: str) -> Generation | None:
     return read_newest_generation_of(connection, pipeline)
 
 
-def cut_stretch(stretch: Stretch) -> Iterator[Stretch]:
-    """Cut a stretch into windows."""
+def split_stretch(stretch: Stretch) -> Iterator[Stretch]:
+    """Split a stretch into windows."""
     for start in range(stretch.from_offset, stretch.until_offset, WINDOW):
         yield replace(stretch, from_offset=start, until_offset=min(start + WINDOW, stretch.until_offset))
 
 
 def find_holes(connection: Connection, target: Target, window: Stretch) -> list[Hole]:
-    """Find the holes of a window; neighbouring holes are one."""
+    """Find the holes of a window; neighbouring offsets are one hole."""
     return hole.find_holes(connection, Hole, target_identifier(target), window)

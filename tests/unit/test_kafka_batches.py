@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from penstock.errors import KafkaError
-from penstock.kafka.batches.codecs import decompress
-from penstock.kafka.batches.record_batch import HEADER, Aborted, Batch, describe_batches, split_batches
-from penstock.kafka.batches.spans import Span, What, tile_spans
+from penstock.kafka.batches.record_batch import HEADER, Aborted, Batch, decompress, describe_batches, split_batches
+from penstock.model.log import Content, Span, tile_spans
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -66,9 +65,9 @@ def varint(number: int) -> bytes:
     return bytes([*written, zigzag])
 
 
-def describe(sent: bytes, *aborted: tuple[int, int]) -> list[tuple[int, int, What]]:
+def describe(sent: bytes, *aborted: tuple[int, int]) -> list[tuple[int, int, Content]]:
     listed = [Aborted(*each) for each in aborted]
-    return [(span.from_offset, span.until_offset, span.what) for span in describe_batches(sent, listed)]
+    return [(span.from_offset, span.until_offset, span.content) for span in describe_batches(sent, listed)]
 
 
 def test_a_batch_of_records_is_told_by_its_header_alone() -> None:
@@ -126,7 +125,7 @@ def test_a_batch_that_lost_records_says_which_whatever_its_codec(codec: int, kep
     deltas, span = sorted(kept), max(kept, default=0) + rest
     spans = list(describe_batches(write_batch(100, deltas, span=span, attributes=codec), []))
 
-    told = {offset: each.what for each in spans for offset in range(each.from_offset, each.until_offset)}
+    told = {offset: each.content for each in spans for offset in range(each.from_offset, each.until_offset)}
     assert told == {offset: "record" if offset - 100 in kept else "removed" for offset in range(100, 100 + span)}
 
 

@@ -1,4 +1,4 @@
-"""Every hole is of exactly one kind, whatever the log looks like and in whatever pieces it is looked at."""
+"""Every hole has exactly one kind, for any log and for any size of the answers that describe it."""
 
 from __future__ import annotations
 
@@ -20,67 +20,67 @@ from penstock.holes.kinds import (
     Kind,
     Naming,
     Unexplained,
-    name_holes_by,
+    find_kinds,
 )
-from penstock.kafka.batches.spans import Span, What, tile_spans
+from penstock.model.log import Content, Span, tile_spans
 
-# What each offset is, told without the code under test.
-EXPECTED: dict[What, Kind] = {"aborted": "aborted", "marker": "marker", "removed": "compacted", "gone": "gone"}
-offsets_of_a_log: st.SearchStrategy[list[What]] = st.lists(
+# The kind by content, stated without the code under test.
+EXPECTED: dict[Content, Kind] = {"aborted": "aborted", "marker": "marker", "removed": "compacted", "gone": "gone"}
+offsets_of_a_log: st.SearchStrategy[list[Content]] = st.lists(
     st.sampled_from(["record", "aborted", "marker", "removed", "absent"]), max_size=60
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """What each offset from `start` on is, which offsets have no row, and how much one look shows."""
+    """The content of each offset from `start` on, the offsets without a row, and the size of one answer."""
 
     start: int
-    log: list[What]
+    log: list[Content]
     holes: list[int]
     shown: int
 
-    def look(self, offset: int) -> list[Span]:
-        """As the second reader would: from this offset on, for as far as one answer goes."""
+    def read_spans(self, offset: int) -> list[Span]:
+        """Answer like the second reader: from this offset on, as far as one answer reaches."""
         rest = self.log[offset - self.start :][: self.shown]
         spans, at = [], offset
-        for what, alike in groupby(rest):
+        for content, alike in groupby(rest):
             size = len(list(alike))
-            spans.append(Span(at, at + size, what))
+            spans.append(Span(at, at + size, content))
             at += size
         return spans
 
     def name(self, *, compacted: bool | None) -> Naming:
-        return name_holes_by(self.look, join(self.holes), compacted=compacted)
+        return find_kinds(self.read_spans, join(self.holes), compacted=compacted)
 
-    def what(self, offset: int) -> What:
+    def content(self, offset: int) -> Content:
         return self.log[offset - self.start]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A log whose start is anywhere, and holes anywhere in it, at records too."""
+    """A log with any start, and holes anywhere in it, at records too."""
     start, gone = draw(st.integers(0, 2**40)), draw(st.integers(0, 10))
-    below: list[What] = ["gone"] * gone
+    below: list[Content] = ["gone"] * gone
     log = below + draw(offsets_of_a_log)
     holes = sorted(draw(st.sets(st.integers(start, start + len(log) - 1)))) if log else []
     return Case(start, log, holes, draw(st.integers(1, 20)))
 
 
 def join(offsets: list[int]) -> list[Hole]:
-    """Offsets as holes, neighbours as one."""
+    """Join neighbouring offsets into holes."""
     islands = groupby(enumerate(offsets), key=lambda numbered: numbered[1] - numbered[0])
     runs = [[offset for _, offset in island] for _, island in islands]
     return [Hole(run[0], run[-1] + 1) for run in runs]
 
 
 @given(case=cases(), compacted=st.sampled_from([True, False, None]))
-def test_every_hole_gets_the_one_kind_that_the_log_says(case: Case, compacted: bool | None) -> None:
+def test_every_hole_gets_the_kind_of_the_log_s_content(case: Case, compacted: bool | None) -> None:
     naming = case.name(compacted=compacted)
 
     absent: Kind = "compacted" if compacted else "unexplained"
     expected = Counter(
-        "unexplained" if case.what(offset) == "record" else EXPECTED.get(case.what(offset), absent)
+        "unexplained" if case.content(offset) == "record" else EXPECTED.get(case.content(offset), absent)
         for offset in case.holes
     )
     assert naming.unread is None
@@ -93,19 +93,19 @@ def test_unexplained_ranges_hold_every_unexplained_hole_and_never_a_row(case: Ca
     naming = case.name(compacted=compacted)
 
     named = [offset for found in naming.unexplained for offset in range(found.from_offset, found.until_offset)]
-    assert set(named) <= set(case.holes), "a record that has its row was named a hole"
+    assert set(named) <= set(case.holes), "a record with a row was named a hole"
     assert len(named) == len(set(named)) == naming.counts["unexplained"]
     for found in naming.unexplained:
-        whats = {case.what(offset) for offset in range(found.from_offset, found.until_offset)}
-        assert whats == ({"record"} if found.why == HOLDS_A_RECORD else {"absent"})
+        contents = {case.content(offset) for offset in range(found.from_offset, found.until_offset)}
+        assert contents == ({"record"} if found.why == HOLDS_A_RECORD else {"absent"})
     assert all(
         one.until_offset < other.from_offset or one.why != other.why for one, other in pairwise(naming.unexplained)
     )
 
 
-@given(case=cases(), cut=st.integers(0, 70))
-def test_what_lies_beyond_the_log_s_end_is_not_named(case: Case, cut: int) -> None:
-    shorter = Case(case.start, case.log[:cut], case.holes, case.shown)
+@given(case=cases(), length=st.integers(0, 70))
+def test_holes_beyond_the_log_s_end_are_not_named(case: Case, length: int) -> None:
+    shorter = Case(case.start, case.log[:length], case.holes, case.shown)
     naming = shorter.name(compacted=True)
 
     end = case.start + len(shorter.log)
@@ -115,7 +115,7 @@ def test_what_lies_beyond_the_log_s_end_is_not_named(case: Case, cut: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("what", "compacted", "why"),
+    ("content", "compacted", "why"),
     [
         ("record", True, HOLDS_A_RECORD),
         ("record", False, HOLDS_A_RECORD),
@@ -123,15 +123,15 @@ def test_what_lies_beyond_the_log_s_end_is_not_named(case: Case, cut: int) -> No
         ("absent", None, POLICY_UNKNOWN),
     ],
 )
-def test_what_is_unexplained_says_why(what: What, compacted: bool | None, why: str) -> None:
-    naming = name_holes_by(lambda at: [Span(at, 10, what)], [Hole(3, 5)], compacted=compacted)
+def test_an_unexplained_hole_has_a_reason(content: Content, compacted: bool | None, why: str) -> None:
+    naming = find_kinds(lambda at: [Span(at, 10, content)], [Hole(3, 5)], compacted=compacted)
 
     assert naming.unexplained == [Unexplained(3, 5, why)]
 
 
-def test_of_many_unexplained_ranges_the_first_are_kept_and_all_are_counted() -> None:
+def test_the_first_of_many_unexplained_ranges_are_kept_and_all_are_counted() -> None:
     holes = [Hole(offset, offset + 1) for offset in range(0, 1000, 2)]
-    naming = name_holes_by(lambda at: [Span(at, 1000, "record")], holes, compacted=False)
+    naming = find_kinds(lambda at: [Span(at, 1000, "record")], holes, compacted=False)
 
     assert naming.counts["unexplained"] == 500
     assert len(naming.unexplained) == MOST_RANGES
@@ -139,7 +139,9 @@ def test_of_many_unexplained_ranges_the_first_are_kept_and_all_are_counted() -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 10))), st.integers(0, 60), st.integers(0, 60))
-def test_spans_are_cut_and_what_lies_between_them_is_absent(pieces: list[tuple[int, int]], at: int, until: int) -> None:
+def test_spans_are_clipped_and_offsets_between_them_are_absent(
+    pieces: list[tuple[int, int]], at: int, until: int
+) -> None:
     spans, end = [], 0
     for gap, size in pieces:
         spans.append(Span(end + gap, end + gap + size, "record"))
@@ -147,6 +149,6 @@ def test_spans_are_cut_and_what_lies_between_them_is_absent(pieces: list[tuple[i
     tiled = list(tile_spans(spans, at, until))
 
     records = {offset for span in spans for offset in range(span.from_offset, span.until_offset)}
-    told = {offset: span.what for span in tiled for offset in range(span.from_offset, span.until_offset)}
-    assert told == {offset: "record" if offset in records else "absent" for offset in range(at, until)}
-    assert sum(map(len, tiled)) == len(told)
+    contents = {offset: span.content for span in tiled for offset in range(span.from_offset, span.until_offset)}
+    assert contents == {offset: "record" if offset in records else "absent" for offset in range(at, until)}
+    assert sum(map(len, tiled)) == len(contents)
