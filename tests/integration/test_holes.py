@@ -125,7 +125,7 @@ def counts(**found: int) -> dict[Kind, int]:
     return {kind: found.get(kind, 0) for kind in KINDS}
 
 
-def test_markers_and_aborted_records_are_told_apart_over_several_loads(log: Log) -> None:
+def test_markers_and_aborted_records_of_several_loads_are_named(log: Log) -> None:
     log.account.transact(map(order, range(10)), commit=True, name="a")  # [0, 10), marker 10
     log.account.transact(map(order, range(5)), commit=False, name="b")  # [11, 16), marker 16
     in_flight = log.account.begin("c")
@@ -146,7 +146,7 @@ def test_markers_and_aborted_records_are_told_apart_over_several_loads(log: Log)
     assert log.name() == HolesNamed("orders"), "named once"
 
 
-def test_a_transaction_longer_than_a_load_is_told_by_each_load_that_holds_a_part_of_it(log: Log) -> None:
+def test_a_transaction_over_several_loads_is_named_in_each_of_them(log: Log) -> None:
     log.account.transact(map(order, range(25)), commit=False, name="a")  # [0, 25), marker 25
     log.account.transact(map(order, range(24)), commit=True, name="a")  # [26, 50), marker 50
     loads = [log.load(max_records_per_partition=10) for _ in range(6)]
@@ -161,7 +161,7 @@ def test_a_transaction_longer_than_a_load_is_told_by_each_load_that_holds_a_part
     ]
 
 
-def test_to_who_reads_uncommitted_records_an_aborted_one_is_a_record(log: Log) -> None:
+def test_an_aborted_record_is_a_record_for_read_uncommitted(log: Log) -> None:
     log.account.transact(map(order, range(5)), commit=False)  # [0, 5), marker 5
     sent = {(each.partition, each.offset) for each in log.account.sent}
     load = log.load(sent - {(0, 3)}, isolation="read_uncommitted")
@@ -171,7 +171,7 @@ def test_to_who_reads_uncommitted_records_an_aborted_one_is_a_record(log: Log) -
     assert named.unexplained == (HoleRange(load, 0, 3, 4, HOLDS_A_RECORD),)
 
 
-def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record_it_took_is_no_hole(
+def test_compacted_records_are_named_in_every_codec_and_rows_are_not_holes(
     log: Log, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     partitions = range(len(CODECS))
@@ -205,7 +205,7 @@ def test_what_compaction_took_is_compacted_in_every_codec_and_a_row_whose_record
     assert [(each.load_id, each.from_offset, each.why) for each in named.unexplained] == [(late, 10, NO_BATCH)]
 
 
-def test_a_record_that_a_load_has_missed_is_unexplained_until_a_replay_brings_it(log: Log) -> None:
+def test_a_record_that_a_load_missed_is_unexplained_until_a_replay(log: Log) -> None:
     log.account.transact(map(order, range(2)), commit=False)  # [0, 2), marker 2
     log.account.transact(map(order, range(10)), commit=True)  # [3, 13), marker 13, of the same producer
     missing = log.load(log.account.visible() - {(0, 5), (0, 6), (0, 9)})
@@ -225,7 +225,7 @@ def test_a_record_that_a_load_has_missed_is_unexplained_until_a_replay_brings_it
     ]  # fmt: skip
 
 
-def test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_it_is_back(log: Log) -> None:
+def test_a_row_deleted_by_hand_is_unexplained_until_it_is_inserted_again(log: Log) -> None:
     log.account.send_orders(5)
     load = log.load()
     assert log.name() == HolesNamed("orders")
@@ -248,7 +248,7 @@ def test_a_row_deleted_by_hand_with_its_count_is_unexplained_and_explained_when_
     assert log.told() == []
 
 
-def test_holes_below_the_log_start_are_gone_and_an_alarm_about_them_stays(log: Log) -> None:
+def test_holes_below_the_log_start_keep_their_alarm(log: Log) -> None:
     log.account.transact(map(order, range(5)), commit=True)  # [0, 5), marker 5
     alarming = log.load(log.account.visible() - {(0, 1)})
     alarm = log.name().unexplained
@@ -262,9 +262,7 @@ def test_holes_below_the_log_start_are_gone_and_an_alarm_about_them_stays(log: L
     assert named.unexplained == alarm == (HoleRange(alarming, 0, 1, 2, HOLDS_A_RECORD),)
 
 
-def test_a_load_replaced_in_part_keeps_what_was_named_outside_and_is_named_again_inside(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partial_replacement_keeps_the_names_outside_its_range(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stretches, "WINDOW", 4)
     for _ in range(5):
         log.account.transact([order(1)], commit=True)  # a marker at each odd offset
@@ -281,7 +279,7 @@ def test_a_load_replaced_in_part_keeps_what_was_named_outside_and_is_named_again
     assert second not in [told[0] for told in log.told()]
 
 
-def test_quarantined_records_are_no_holes(log: Log) -> None:
+def test_quarantined_records_are_not_holes(log: Log) -> None:
     log.account.transact(map(order, range(5)), commit=True)
     load = plan_load(log.db, log.settings, declare(log.account.topic), "run").load
     assert load
@@ -291,7 +289,7 @@ def test_quarantined_records_are_no_holes(log: Log) -> None:
 
 
 @pytest.mark.parametrize("unnamed", [True, False])
-def test_the_holes_of_a_topic_that_was_created_again_stay_as_they_were_named(log: Log, unnamed: bool) -> None:
+def test_holes_of_a_topic_that_was_created_again_keep_their_names(log: Log, unnamed: bool) -> None:
     log.account.transact(map(order, range(5)), commit=True)
     log.load()
     log.name()
@@ -310,9 +308,7 @@ def test_the_holes_of_a_topic_that_was_created_again_stay_as_they_were_named(log
     assert [kind for _, kind, _ in log.told()] == ["marker", *(["unnamed"] if unnamed else [])]
 
 
-def test_a_topic_created_again_while_it_is_read_is_not_taken_for_the_one_asked_for(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_created_again_during_the_read_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_reader, "ANSWER_SECONDS", 1)
     log.account.send_orders(1)
     known = read_log(log.settings, log.account.topic, "read_committed")
@@ -323,9 +319,7 @@ def test_a_topic_created_again_while_it_is_read_is_not_taken_for_the_one_asked_f
             reader.read_spans(known, 0, 0, "read_committed")
 
 
-def test_the_command_tells_kinds_by_load_and_partition_and_fails_for_what_is_unexplained(
-    log: Log, tmp_path: Path
-) -> None:
+def test_the_command_lists_kinds_and_fails_for_unexplained_holes(log: Log, tmp_path: Path) -> None:
     write_declaration(tmp_path, log.account.topic)
     log.account.transact(map(order, range(5)), commit=True)
     load = log.load()
@@ -352,7 +346,7 @@ def test_the_command_tells_kinds_by_load_and_partition_and_fails_for_what_is_une
     assert f"load {missing} partition 0 offsets [6, 8): the log holds a record there" in done.stderr
 
 
-def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log: Log) -> None:
+def test_an_open_transaction_is_reported_with_its_producer_until_it_ends(log: Log) -> None:
     log.account.send_orders(3)
     before = datetime.now(UTC)
     in_flight = log.account.begin("stuck")
@@ -372,7 +366,7 @@ def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log
     assert abs(found.began_at - before) < timedelta(minutes=1)
     assert found.unknown == ()
 
-    # Settings that the second reader cannot be given: that something is held back is told all the same.
+    # The second reader has no such setting. The finding still reports the offsets that are held back.
     (nameless,) = find_open_transactions({**log.settings, "ssl.cipher.suites": "DEFAULT"}, [log.account.topic])
     assert (nameless.first_offset, nameless.held_back, nameless.producer_id) == (3, 6, None)
     assert "ssl.cipher.suites" in nameless.unknown[0]
@@ -382,7 +376,7 @@ def test_an_open_transaction_is_told_with_its_producer_and_not_after_its_end(log
     assert find_open_transactions(log.settings, [log.account.topic]) == []
 
 
-def test_a_user_of_few_rights_names_holes_and_is_told_the_producer_that_the_log_names(
+def test_a_user_with_few_rights_names_holes_and_finds_the_producer(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guarded = guard(tmp_path / "keys")
@@ -463,9 +457,9 @@ def read_ends(log: Log) -> list[int]:
 
 
 def await_compaction(log: Log) -> None:
-    """Wait until the records of [0, 14) are thinned out in every partition, and the marker is gone from one.
+    """Wait until the records of [0, 14) are thinned out in every partition, and one marker is removed.
 
-    The log cleaner takes what is overwritten, aborted records, and the first markers.
+    The log cleaner removes overwritten records, aborted records, and the first markers.
     """
     known = read_log(log.settings, log.account.topic, "read_committed")
     with SecondReader(log.settings) as reader:
@@ -481,7 +475,7 @@ def await_compaction(log: Log) -> None:
 
 
 def read_visible(log: Log) -> set[tuple[int, int]]:
-    """What librdkafka sees."""
+    """The records that librdkafka returns."""
     consumer = open_consumer(log.account.bootstrap, "seen", isolation_level="read_committed")
     try:
         consumer.assign([TopicPartition(log.account.topic, partition, 0) for partition in range(len(CODECS))])

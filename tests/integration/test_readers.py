@@ -1,4 +1,4 @@
-"""Both readers under one contract, on a real broker."""
+"""Both readers fulfil one contract, on a real broker."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def end_of(account: Account) -> int:
     return read_log({"bootstrap.servers": account.bootstrap}, account.topic, "read_committed").partitions[0].end
 
 
-def test_holes_first_last_and_in_the_middle_are_counted_and_nothing_aborted_is_read(
-    read: Read, account: Account
-) -> None:
+def test_holes_are_counted_anywhere_and_no_aborted_record_is_read(read: Read, account: Account) -> None:
     account.transact(orders(0, 5), commit=False)
     account.transact(orders(5, 5), commit=True)
     account.transact(orders(10, 3), commit=False)
@@ -85,7 +83,7 @@ def test_holes_first_last_and_in_the_middle_are_counted_and_nothing_aborted_is_r
     assert (checked.records, checked.holes) == (9, end - 9)
 
 
-def test_a_chunk_may_begin_and_end_inside_holes_and_inside_transactions(read: Read, account: Account) -> None:
+def test_a_chunk_may_begin_and_end_inside_holes_and_transactions(read: Read, account: Account) -> None:
     account.transact(orders(0, 6), commit=False)
     account.transact(orders(6, 6), commit=True)
     account.transact(orders(12, 6), commit=False)
@@ -98,7 +96,7 @@ def test_a_chunk_may_begin_and_end_inside_holes_and_inside_transactions(read: Re
         assert checked.holes == until - from_offset - len(wanted)
 
 
-def test_a_range_with_no_visible_record_is_all_holes(read: Read, account: Account) -> None:
+def test_a_range_without_a_visible_record_is_all_holes(read: Read, account: Account) -> None:
     account.transact(orders(0, 5), commit=False)
     found, checked = read(source_of(account), Range(0, 0, 6))
     assert (found, checked.holes) == ([], 6)
@@ -107,13 +105,13 @@ def test_a_range_with_no_visible_record_is_all_holes(read: Read, account: Accoun
     assert (found, checked.holes) == ([], 4)
 
 
-def test_uncommitted_records_are_read_when_the_pipeline_asks_for_them(read: Read, account: Account) -> None:
+def test_uncommitted_records_are_read_at_that_isolation_level(read: Read, account: Account) -> None:
     account.transact(orders(0, 5), commit=False)
     found, checked = read(source_of(account, "read_uncommitted"), Range(0, 0, 6))
     assert ([offset for offset, _ in found], checked.holes) == ([0, 1, 2, 3, 4], 1)
 
 
-def test_nothing_behind_the_range_is_read(read: Read, account: Account) -> None:
+def test_no_record_after_the_range_is_read(read: Read, account: Account) -> None:
     account.send_orders(100)
     found, _ = read(source_of(account), Range(0, 10, 20))
     assert found == [(offset, order(offset)) for offset in range(10, 20)]
@@ -125,7 +123,7 @@ def test_null_values_and_empty_values_differ(read: Read, account: Account) -> No
     assert found == [(0, None), (1, b"")]
 
 
-def test_a_log_start_past_the_range_is_a_loss_told_by_its_offsets(read: Read, account: Account) -> None:
+def test_a_log_start_after_the_range_is_a_loss_with_its_offsets(read: Read, account: Account) -> None:
     account.send_orders(50)
     admin = AdminClient({"bootstrap.servers": account.bootstrap})
     for future in admin.delete_records([TopicPartition(account.topic, 0, 20)]).values():
@@ -136,7 +134,7 @@ def test_a_log_start_past_the_range_is_a_loss_told_by_its_offsets(read: Read, ac
     assert "starts at offset 20" in str(caught.value)
 
 
-def test_a_log_that_ends_before_the_range_does_fails(read: Read, account: Account) -> None:
+def test_a_log_that_ends_within_the_range_fails(read: Read, account: Account) -> None:
     account.send_orders(10)
     with pytest.raises(ReadError, match="end"):
         read(source_of(account), Range(0, 5, 15))
@@ -148,19 +146,19 @@ def test_a_range_beyond_the_end_fails(read: Read, account: Account) -> None:
         read(source_of(account), Range(0, 12, 15))
 
 
-def test_a_topic_that_is_gone_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_topic_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError, match="gone"):
         read(Source({"bootstrap.servers": account.bootstrap}, "gone", "read_committed"), Range(0, 0, 5))
 
 
-def test_a_partition_that_is_not_there_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_partition_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError):
         read(source_of(account), Range(7, 0, 5))
 
 
-def test_many_records_come_whole_and_in_order(read: Read, account: Account) -> None:
+def test_many_records_are_read_whole_and_in_order(read: Read, account: Account) -> None:
     account.send_orders(30_000)
     found, checked = read(source_of(account), Range(0, 0, 30_000))
     assert [offset for offset, _ in found] == list(range(30_000))
@@ -168,7 +166,7 @@ def test_many_records_come_whole_and_in_order(read: Read, account: Account) -> N
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
-def test_chunks_that_are_read_together_are_each_whole_with_their_own_holes(
+def test_chunks_that_are_read_together_are_whole_with_their_own_holes(
     request: pytest.FixtureRequest, kafka: Broker, make_topic: MakeTopic, reader: str
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(12))
@@ -202,7 +200,7 @@ def test_chunks_that_are_read_together_are_each_whole_with_their_own_holes(
 
 
 @pytest.mark.parametrize(("first_hole", "lost"), [(4, None), (2, Range(0, 2, 4)), (None, Range(0, 0, 4))])
-def test_holes_that_spark_saw_and_the_log_start_has_passed_since_are_losses(
+def test_holes_below_a_new_log_start_are_losses_with_the_spark_reader(
     account: Account, first_hole: int | None, lost: Range | None
 ) -> None:
     account.send_orders(10)
@@ -218,14 +216,14 @@ def test_holes_that_spark_saw_and_the_log_start_has_passed_since_are_losses(
     assert caught.value.ranges == (lost,)
 
 
-def test_holes_that_spark_saw_beyond_the_end_of_the_log_are_refused(account: Account) -> None:
+def test_holes_beyond_the_log_s_end_are_refused_with_the_spark_reader(account: Account) -> None:
     account.send_orders(10)
 
     with pytest.raises(ReadError, match="ends at offset 10"):
         spark_reader.confirm_holes(source_of(account), [Chunk(0, Range(0, 0, 12))], {0: 10})
 
 
-def test_the_data_source_gives_a_frame_of_explicit_ranges(spark: SparkSession, account: Account) -> None:
+def test_the_data_source_returns_explicit_ranges(spark: SparkSession, account: Account) -> None:
     account.send_orders(10)
     account.transact(orders(10, 5), commit=False)
     account.send([b"last"], key=b"k")

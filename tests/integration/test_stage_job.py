@@ -1,4 +1,4 @@
-"""The stage job as spark-submit runs it, with processes and connections that die on the way."""
+"""The stage job as spark-submit runs it, with processes and connections that die during the job."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def watch(look: Callable[[], bool]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
-def test_no_secret_shows_in_argv_conf_event_log_or_log(db: str, account: Account, tmp_path: Path, reader: str) -> None:
+def test_no_secret_is_in_argv_conf_event_log_or_log(db: str, account: Account, tmp_path: Path, reader: str) -> None:
     account.send_orders(1000)
     begun = begin(db, account.bootstrap, account.topic, reader=reader)
     secrets = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": CANARY}
@@ -101,7 +101,7 @@ def test_no_secret_shows_in_argv_conf_event_log_or_log(db: str, account: Account
         assert not [text for text in written if secret in text]
 
 
-def test_a_submission_shows_no_secret_and_its_arguments_are_ids(db: str, account: Account, tmp_path: Path) -> None:
+def test_a_submission_holds_no_secret_and_its_arguments_are_ids(db: str, account: Account, tmp_path: Path) -> None:
     account.send_orders(1)
     begun = begin(db, account.bootstrap, account.topic)
     settings = replace(begun.settings, kafka={**begun.settings.kafka, "sasl.password": CANARY})
@@ -112,7 +112,7 @@ def test_a_submission_shows_no_secret_and_its_arguments_are_ids(db: str, account
     assert CANARY in made.env["PENSTOCK_KAFKA"]
 
 
-def test_the_zip_for_the_executors_is_the_same_every_time_and_has_the_sql(tmp_path: Path) -> None:
+def test_the_zip_for_the_executors_is_reproducible_and_holds_the_sql(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     first, second = zip_package(tmp_path), zip_package(tmp_path / "b")
     assert first.read_bytes() == second.read_bytes()
@@ -127,7 +127,7 @@ def test_the_zip_for_the_executors_is_the_same_every_time_and_has_the_sql(tmp_pa
     assert "penstock.zip" in ran.stdout
 
 
-def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, account: Account, tmp_path: Path) -> None:
+def test_exit_code_and_last_line_report_the_error_of_the_job(db: str, account: Account, tmp_path: Path) -> None:
     account.send_orders(10)
     begun = begin(db, account.bootstrap, account.topic)
     begun.begin_again()
@@ -141,7 +141,7 @@ def test_the_error_of_the_job_is_told_by_its_exit_code_and_last_line(db: str, ac
     assert "`penstock status` shows the state" in raised.value.next_step
 
 
-def test_the_error_of_a_driver_that_died_without_words_names_the_load_and_its_ranges(db: str, account: Account) -> None:
+def test_the_error_of_a_driver_that_died_silently_names_load_and_ranges(db: str, account: Account) -> None:
     account.send_orders(10)
     begun = begin(db, account.bootstrap, account.topic)
     settings = replace(begun.settings, spark_master="nowhere://")
@@ -152,7 +152,7 @@ def test_the_error_of_a_driver_that_died_without_words_names_the_load_and_its_ra
     assert "look into the driver's log" in raised.value.next_step
 
 
-def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_and_nothing_is_twice(
+def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_exactly_once(
     db: str, account: Account, tmp_path: Path
 ) -> None:
     account.send_orders(120_000)
@@ -209,7 +209,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             process.wait()
 
 
-def test_a_cluster_without_a_shared_folder_stages_a_load_though_a_worker_stands_still(
+def test_a_cluster_without_a_shared_folder_stages_a_load_with_a_stopped_worker(
     db: str, account: Account, cluster: str, tmp_path: Path
 ) -> None:
     """Speculation starts another try of the task that stands still; when it wakes up, it must change nothing."""
@@ -255,7 +255,7 @@ def account_port(db: str) -> int:
     return int(re.findall(r":(\d+)/", db)[0])
 
 
-def test_the_environment_of_the_driver_picks_this_python_first(db: str, account: Account) -> None:
+def test_the_environment_of_the_driver_selects_this_python(db: str, account: Account) -> None:
     account.send_orders(1)
     environment = make_environment(begin(db, account.bootstrap, account.topic).settings)
     assert environment["PYSPARK_PYTHON"] == sys.executable
@@ -263,7 +263,7 @@ def test_the_environment_of_the_driver_picks_this_python_first(db: str, account:
 
 
 @pytest.mark.services
-def test_the_archive_of_classes_is_made_and_one_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+def test_an_archive_of_classes_that_does_not_fit_is_ignored_silently(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     make_archive(archive)
     assert [path.name for path in tmp_path.iterdir()] == ["spark.jsa"]

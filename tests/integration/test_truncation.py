@@ -1,4 +1,4 @@
-"""Logs whose leaders changed: only one that was cut is a fault. The scenarios cut one, which takes three brokers."""
+"""Logs with new leaders: only a truncated log is a fault. The scenarios truncate one, which needs three brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock_stack.broker import Broker
 from producing import Account, order
 
 
-def test_a_log_whose_leader_changed_and_that_lost_nothing_is_loaded_on_even_if_its_old_records_are_deleted(
+def test_a_whole_log_with_a_new_leader_is_loaded_after_its_old_records_are_deleted(
     db: str, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     settings = {"bootstrap.servers": kafka.bootstrap}

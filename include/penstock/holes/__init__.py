@@ -1,1 +1,1 @@
-"""Holes: what the offsets are that hold no visible record, told by a second reader of the log."""
+"""Holes: offsets of published ranges without a visible record, and their kinds, found by a second reader of the log."""

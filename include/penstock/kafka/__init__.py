@@ -1,1 +1,1 @@
-"""What the log says. It knows no ledger."""
+"""Kafka: requests to the cluster, and the readers of its logs. This package does not use the ledger."""

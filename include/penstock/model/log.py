@@ -1,4 +1,4 @@
-"""What a log holds: the ends of its partitions, the identity of its topic, and the content of its offsets."""
+"""Logs: the ends of its partitions, the identity of its topic, and the content of its offsets."""
 
 from __future__ import annotations
 

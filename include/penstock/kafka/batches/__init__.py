@@ -1,1 +1,1 @@
-"""The second reader of the log: record batches, taken apart to see what each offset holds."""
+"""The second reader of the log: record batches, decoded to know the content of each offset."""

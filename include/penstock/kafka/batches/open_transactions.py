@@ -1,4 +1,4 @@
-"""Transactions that are open, and hold back whatever stands behind their first record."""
+"""Open transactions. Records behind the first record of an open transaction cannot be loaded."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 NOT_LISTED = (
     "the transactional id: Kafka lists none of this producer (the right Describe on transactional ids is missing, or "
-    "no coordinator knows the producer any more, and nobody will end the transaction)"
+    "no coordinator knows the producer, and no producer will end the transaction)"
 )
 NOT_ASKED = "the transactional id: Kafka did not list transactions"
-FORGOTTEN = "who will end it: the coordinator of the transactional id knows of no open transaction in this partition"
-BY_THE_RECORD = "since when exactly: the time is that of the first record, which the producer may have set"
+FORGOTTEN = "its end: the coordinator of the transactional id knows no open transaction in this partition"
+BY_THE_RECORD = "its exact begin: the time is that of the first record, and the producer may have set it"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """The first open transaction of a partition. `unknown` says what Kafka did not tell, and why."""
+    """The first open transaction of a partition. `unknown` names the facts that Kafka did not give, and the reasons."""
 
     topic: str
     partition: int
@@ -45,12 +45,12 @@ class OpenTransaction:
 
     @property
     def held_back(self) -> int:
-        """How many offsets nobody can load until it ends."""
+        """The number of offsets that cannot be loaded until it ends."""
         return self.high_watermark - self.first_offset
 
 
 def find_open_transactions(kafka_settings: Mapping[str, str], topics: Iterable[str]) -> list[OpenTransaction]:
-    """Find the partitions whose last stable offset stays behind an open transaction, and whose transaction it is."""
+    """Find the partitions whose last stable offset is held back by an open transaction, and its producer."""
     names = sorted(set(topics))
     if not names:
         return []
@@ -66,7 +66,7 @@ def find_open_transactions(kafka_settings: Mapping[str, str], topics: Iterable[s
         return []
     try:
         reader = SecondReader(kafka_settings)
-    except (KafkaError, WrongUseError) as error:  # other settings may be needed; that records wait is known without it
+    except (KafkaError, WrongUseError) as error:  # that records are held back is known without the reader
         return [_leave_unnamed(place, *offsets, error.what) for place, offsets in behind.items()]
     with reader:
         found = [_identify(reader, place, *offsets) for place, offsets in behind.items()]
@@ -81,23 +81,23 @@ def _identify(reader: SecondReader, place: TopicPartition, first_offset: int, en
 
 
 def _leave_unnamed(place: TopicPartition, first_offset: int, end: int, why: str) -> OpenTransaction:
-    unknown = (f"whose it is, and since when: {why}",)
+    unknown = (f"its producer and its begin: {why}",)
     return OpenTransaction(place.topic, place.partition, first_offset, end, None, None, None, None, unknown)
 
 
 def _read_transaction(
     reader: SecondReader, place: TopicPartition, first_offset: int, end: int
 ) -> OpenTransaction | None:
-    """Whose transaction begins at the last stable offset; None if it has ended meanwhile.
+    """Find the transaction that begins at the last stable offset; None if it has ended meanwhile.
 
-    The batch that stands there tells its producer to whoever may read the topic, of any Kafka.
+    The batch at that offset names its producer, in every version of Kafka, to every user who may read the topic.
     """
     batch, stable = reader.read_batch(place, first_offset)
     if batch is None or stable > first_offset or not batch.is_transactional:
         return None
-    told = _ask_coordinator(reader.admin, place, batch)
-    unknown = (*told.unknown, *((BY_THE_RECORD,) if told.began_ms is None else ()))
-    began_ms = batch.first_timestamp if told.began_ms is None else told.began_ms
+    known = _ask_coordinator(reader.admin, place, batch)
+    unknown = (*known.unknown, *((BY_THE_RECORD,) if known.began_ms is None else ()))
+    began_ms = batch.first_timestamp if known.began_ms is None else known.began_ms
     return OpenTransaction(
         topic=place.topic,
         partition=place.partition,
@@ -105,31 +105,31 @@ def _read_transaction(
         high_watermark=end,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
-        transactional_id=told.transactional_id,
+        transactional_id=known.transactional_id,
         began_at=datetime.fromtimestamp(began_ms / 1000, UTC),
         unknown=unknown,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the coordinator of a transaction told, and what it did not."""
+class _Coordinated:
+    """The facts that the coordinator of a transaction gave, and the unknown ones."""
 
     transactional_id: str | None
     began_ms: int | None
     unknown: tuple[str, ...]
 
 
-def _ask_coordinator(admin: KafkaAdminClient, place: TopicPartition, batch: Batch) -> _Told:
-    """Ask the brokers for the transaction of a producer: its name, and when it began by their clocks."""
+def _ask_coordinator(admin: KafkaAdminClient, place: TopicPartition, batch: Batch) -> _Coordinated:
+    """Ask the brokers for the transaction of a producer: its name, and its begin by their clocks."""
     try:
         listed = admin.list_transactions(producer_id_filters=[batch.producer_id])
         names = [each.transactional_id for part in listed.values() for each in part]
         if not names:
-            return _Told(None, None, (NOT_LISTED,))
+            return _Coordinated(None, None, (NOT_LISTED,))
         described = admin.describe_transactions(names[:1])[names[0]]
-    except (errors.KafkaError, ValueError) as error:  # it has no word for a state that is newer than itself
-        return _Told(None, None, (f"{NOT_ASKED} ({error})",))
+    except (errors.KafkaError, ValueError) as error:  # a ValueError if the client does not know the state
+        return _Coordinated(None, None, (f"{NOT_ASKED} ({error})",))
     if place not in described.topic_partitions or described.producer_epoch != batch.producer_epoch:
-        return _Told(names[0], None, (FORGOTTEN,))
-    return _Told(names[0], described.transaction_start_time_ms, ())
+        return _Coordinated(names[0], None, (FORGOTTEN,))
+    return _Coordinated(names[0], described.transaction_start_time_ms, ())

@@ -1,1 +1,1 @@
-"""Readers: each hands over explicit ranges of offsets whole, or fails."""
+"""Readers: each reads explicit ranges of offsets whole, or fails."""

@@ -1,4 +1,4 @@
-"""With the broker down, a command says so in one sentence; the logs of its Kafka clients stay out of it."""
+"""A command reports a broker that is down in one sentence, without the logs of its Kafka clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANARY = "canary4711"
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "doctor"])
-def test_a_broker_that_is_down_is_said_without_the_clients_logs(db: str, tmp_path: Path, command: str) -> None:
+def test_a_broker_that_is_down_is_reported_without_the_client_s_log(db: str, tmp_path: Path, command: str) -> None:
     [port] = ports.choose(1)
     kafka = tmp_path / "kafka.properties"
     kafka.write_text(f"bootstrap.servers=127.0.0.1:{port}\nsasl.password={CANARY}\n")
@@ -54,7 +54,7 @@ def test_a_broker_that_is_down_is_said_without_the_clients_logs(db: str, tmp_pat
         ),
     ],
 )
-def test_a_client_of_kafka_writes_nothing_by_itself(asking: str) -> None:
+def test_a_kafka_client_writes_nothing_itself(asking: str) -> None:
     [port] = ports.choose(1)
     program = f"""
 from penstock.errors import KafkaError

@@ -1,4 +1,4 @@
-"""A whole load from a broker that lets in known users only, over TLS, with as few rights as the documentation names."""
+"""A whole load from a broker with SASL, TLS and rights, by a user with the rights that the documentation names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def start(
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
 @pytest.mark.parametrize("user", ["ann", "bob"])
-def test_a_user_who_may_read_the_topic_loads_it_and_proves_it_by_all_three_clients(
+def test_a_user_with_the_rights_loads_and_verifies_with_all_three_clients(
     user: str, reader: str, db: str, guarded: Guarded, make_loader: MakeLoader
 ) -> None:
     account, loader = start(guarded, make_loader, user, f"{user}_by_{reader}", reader)
@@ -58,7 +58,7 @@ def test_a_user_who_may_read_the_topic_loads_it_and_proves_it_by_all_three_clien
     assert verified.holes == {"aborted": 5, "marker": 1}
 
 
-def test_a_wrong_password_and_a_right_that_is_missing_are_told_without_a_secret(
+def test_a_wrong_password_and_a_missing_right_are_reported_without_a_secret(
     guarded: Guarded, make_loader: MakeLoader
 ) -> None:
     account, loader = start(guarded, make_loader, "ann", "kept_from_ann")
