@@ -47,7 +47,5 @@ def describe_change(topic: str, known: Identity, found: Identity) -> str:
     if found.cluster_id != known.cluster_id:
         return f"the cluster is {found.cluster_id}, and was {known.cluster_id} before"
     if found.topic_id != known.topic_id:
-        return (
-            f"topic {topic} was deleted and created again: its id is {found.topic_id}, and was {known.topic_id}"
-        )
+        return f"topic {topic} was deleted and created again: its id is {found.topic_id}, and was {known.topic_id}"
     return ""
