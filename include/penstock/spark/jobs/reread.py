@@ -1,4 +1,4 @@
-"""The reread job, for spark-submit: reads again the chunks that a verification asks for.
+"""The reread job, for spark-submit: reads the chunks of a verification again.
 
 The argument is the verification, and nothing else; where the services are comes from the environment.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read again; the exit code and the last line say how it ended."""
+    """Read the chunks again; the exit code and the last lines report an error."""
     parser = argparse.ArgumentParser(prog="reread.py", description=__doc__)
     parser.add_argument("verification", type=int, help="the verification's number")
     given = parser.parse_args(arguments)

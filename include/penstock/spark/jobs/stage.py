@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Stage a load; the exit code and the last line say how it ended."""
+    """Stage a load; the exit code and the last lines report an error."""
     parser = argparse.ArgumentParser(prog="stage.py", description=__doc__)
     parser.add_argument("load", type=int, help="the load's number")
     parser.add_argument("attempt", type=int, help="the attempt that was begun for it")
