@@ -140,7 +140,7 @@ class FencedError(PenstockError):
 
     exit_code = 6
     may_retry = False
-    advice = "`penstock status` shows which load is current."
+    advice = "see which load is current: `penstock status`."
 
 
 class ProofError(PenstockError):

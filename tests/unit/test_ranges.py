@@ -78,7 +78,7 @@ def test_a_pass_holds_each_partition_once_and_the_passes_hold_all_chunks(plan: l
 
 @pytest.mark.parametrize(("partition", "start", "until"), [(-1, 0, 1), (0, -1, 1), (0, 2, 1)])
 def test_a_reversed_or_negative_range_cannot_be_made(partition: int, start: int, until: int) -> None:
-    with pytest.raises(ValueError, match="no range"):
+    with pytest.raises(ValueError, match="invalid range"):
         Range(partition, start, until)
 
 
