@@ -199,7 +199,7 @@ def test_one_error_names_all_missing_settings() -> None:
     done = CliRunner().invoke(app, ["status"], env={"PENSTOCK_DB": "", "PENSTOCK_KAFKA": ""})
 
     assert done.exit_code == 2
-    assert "PENSTOCK_DB and PENSTOCK_KAFKA not set" in done.stderr
+    assert "PENSTOCK_DB and PENSTOCK_KAFKA are not set" in done.stderr
 
 
 def test_without_a_ledger_status_names_migrate_and_two_migrations_do_no_harm(

@@ -286,10 +286,10 @@ def test_a_log_that_was_cut_is_found_where_it_was_cut_and_everything_new_is_load
         plan(loader)
 
     if end < 12:
-        assert f"the position 12 is beyond the end of the log, {end}; what the table holds of" in stopped.value.what
-        assert f"offsets [{end}, 12) is not in the log any more" in stopped.value.what
+        assert f"the position 12 is beyond the end of the log, {end}; the log no longer" in stopped.value.what
+        assert f"holds the loaded records of offsets [{end}, 12)" in stopped.value.what
     else:
-        assert "the log was cut at 7, below the position 12, and has grown again" in stopped.value.what
+        assert "the log was truncated at 7, below the position 12, and has grown again" in stopped.value.what
     assert "penstock adopt orders" in stopped.value.next_step
     assert "penstock adopt orders" in health(loader).next_step
     adopted = adopt_as_ann(loader)

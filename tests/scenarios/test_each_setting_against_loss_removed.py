@@ -191,7 +191,7 @@ def test_a_single_copy_loses_acknowledged_records_and_penstock_names_the_offsets
     assert cut.value.ranges == (Range(0, 100, 150),)
     # … and it has grown past them since: its offsets no longer show the truncation.
     produce(cluster.bootstrap, unclean, range(1000, 1060), ALL)
-    with pytest.raises(LogLostError, match="the log was cut at 100, below the position 150") as cut:
+    with pytest.raises(LogLostError, match="the log was truncated at 100, below the position 150") as cut:
         loaders[unclean].plan()
     assert cut.value.ranges == (Range(0, 100, 150),)
     # A plain consumer that had read to 150 continues there: it never sees 50 of the 60 new records.

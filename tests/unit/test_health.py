@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.health import Found, Missing, Newest, OpenHold, judge
+from penstock.model.health import Missing, Newest, OpenFaults, OpenHold, judge
 from penstock.model.load import LoadState
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
@@ -64,7 +64,7 @@ def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
     st.sampled_from([LoadState.PLANNED, LoadState.STAGING, LoadState.PUBLISHED, LoadState.FAILED]), st.integers(0, 9)
 )
 def test_what_a_verification_found_is_never_green_whatever_the_newest_load(state: LoadState, lag: int) -> None:
-    health = judge("orders", Newest(1, state, None), [], lag, "", "", found=Found(3, 2, "a row is missing"))
+    health = judge("orders", Newest(1, state, None), [], lag, "", "", found=OpenFaults(3, 2, "a row is missing"))
     assert health.state == "faulty"
     assert "penstock verify orders" in health.next_step
 
@@ -88,7 +88,7 @@ def test_a_loss_leads_to_its_acceptance_and_a_cut_log_or_another_topic_to_an_ado
     assert (recording.state, "the next run records the loss" in recording.next_step) == ("log_lost", True)
 
 
-def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reach() -> None:
+def test_a_hold_is_reported_with_its_time_while_kafka_does_not_answer() -> None:
     hold = OpenHold("other_topic", "the topic id changed", SINCE)
 
     seen = judge("orders", None, [], None, "", "the topic id changed", hold=hold)
@@ -99,7 +99,7 @@ def test_a_hold_is_told_with_its_time_and_stays_known_while_kafka_is_out_of_reac
     assert (cut.state, "penstock adopt" in cut.next_step) == ("log_lost", True)
 
 
-def test_a_log_that_fits_again_is_judged_as_it_is_although_the_hold_ends_with_the_next_run_only() -> None:
+def test_a_log_that_fits_again_is_judged_by_its_state_and_not_by_the_open_hold() -> None:
     hold = OpenHold("log_lost", "gone", SINCE)
     assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 7, "", "", hold=hold).state == "behind"
 
@@ -109,7 +109,7 @@ def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
     told = judge("orders", Newest(1, LoadState.PUBLISHED, None), (), 0, "", "", hold=hold)
     assert (told.state, told.cause) == (
         "log_lost",
-        "partition 0: the log was cut at 5 (held since 2026-01-31T00:00:00+00:00)",
+        "partition 0: the log was truncated at 5 (held since 2026-01-31T00:00:00+00:00)",
     )
     assert "penstock adopt orders" in told.next_step
 

@@ -1,4 +1,4 @@
-"""What plan_ranges decides, whatever the positions and the log."""
+"""The decisions of plan_ranges, for any positions and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.log import PartitionLog
-from penstock.model.plan import Fault, find_faults, find_suspects, go_on, open_positions, pass_over, plan_ranges
+from penstock.model.plan import (
+    Fault,
+    continue_from,
+    find_faults,
+    find_new_leaders,
+    open_positions,
+    plan_ranges,
+    skip_losses,
+)
 from penstock.model.ranges import Range
 
 offsets = st.integers(min_value=0, max_value=2**62)
@@ -17,34 +25,34 @@ caps = st.integers(1, 5_000)
 
 @st.composite
 def fitting(draw: st.DrawFn) -> tuple[dict[int, int], dict[int, PartitionLog]]:
-    """Positions that lie within their logs."""
+    """Positions within their logs."""
     log = draw(logs)
     return {partition: draw(st.integers(known.start, known.end)) for partition, known in log.items()}, log
 
 
 @given(fitting(), caps)
-def test_ranges_start_at_the_position_and_never_pass_the_end_or_the_cap(
-    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+def test_ranges_start_at_the_position_and_never_pass_the_end_or_the_limit(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
     positions, log = world
-    plan = plan_ranges(positions, log, cap)
+    plan = plan_ranges(positions, log, limit)
 
     assert plan.faults == ()
     for range_ in plan.ranges:
         assert range_.from_offset == positions[range_.partition]
         assert range_.from_offset < range_.until_offset <= log[range_.partition].end
-        assert len(range_) <= cap
+        assert len(range_) <= limit
     assert len({range_.partition for range_ in plan.ranges}) == len(plan.ranges)
 
 
 @given(fitting(), caps)
-def test_planning_again_and_again_tiles_the_log_up_to_its_end(
-    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+def test_repeated_plans_tile_the_log_up_to_its_end(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
     positions, log = world
-    cap = max(cap, 500)  # a bounded number of turns
+    limit = max(limit, 500)  # a bounded number of turns
     at = dict(positions)
-    while ranges := plan_ranges(at, log, cap).ranges:
+    while ranges := plan_ranges(at, log, limit).ranges:
         for range_ in ranges:
             assert range_.from_offset == at[range_.partition]
             at[range_.partition] = range_.until_offset
@@ -53,26 +61,26 @@ def test_planning_again_and_again_tiles_the_log_up_to_its_end(
 
 
 @given(fitting(), caps)
-def test_no_partition_waits_while_another_takes_more_than_the_cap(
-    world: tuple[dict[int, int], dict[int, PartitionLog]], cap: int
+def test_no_partition_waits_while_another_takes_more_than_the_limit(
+    world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
     positions, log = world
-    planned = {range_.partition: len(range_) for range_ in plan_ranges(positions, log, cap).ranges}
+    planned = {range_.partition: len(range_) for range_ in plan_ranges(positions, log, limit).ranges}
 
     for partition, known in log.items():
-        assert planned.get(partition, 0) == min(cap, known.end - positions[partition])
+        assert planned.get(partition, 0) == min(limit, known.end - positions[partition])
 
 
 @given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
-def test_one_partition_that_does_not_fit_stops_the_whole_plan(
-    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+def test_one_faulty_partition_stops_the_whole_plan(
+    positions: dict[int, int], log: dict[int, PartitionLog], limit: int
 ) -> None:
     misfits = {
         partition
         for partition, position in positions.items()
         if partition not in log or not log[partition].start <= position <= log[partition].end
     }
-    plan = plan_ranges({**positions}, log, cap)
+    plan = plan_ranges({**positions}, log, limit)
 
     assert {fault.partition for fault in plan.faults} == misfits
     assert not (misfits and plan.ranges)
@@ -82,7 +90,7 @@ def test_a_log_that_starts_at_the_position_has_lost_nothing() -> None:
     assert find_faults({0: 500}, {0: PartitionLog(500, 900)}) == ()
 
 
-def test_a_fault_names_the_offsets_that_are_lost() -> None:
+def test_a_fault_names_the_lost_offsets() -> None:
     (fault,) = find_faults({3: 100}, {3: PartitionLog(250, 900)})
 
     assert fault == Fault("log_start_passed", 3, 100, PartitionLog(250, 900))
@@ -90,22 +98,22 @@ def test_a_fault_names_the_offsets_that_are_lost() -> None:
     assert fault.lost == Range(3, 100, 250)
 
 
-def test_a_log_that_was_cut_and_has_grown_again_is_a_fault_that_names_what_was_loaded_and_is_gone() -> None:
-    fault = Fault("rewritten", 0, 150, PartitionLog(0, 160), cut=100)
+def test_a_truncated_log_that_has_grown_again_is_a_fault_with_the_loaded_offsets() -> None:
+    fault = Fault("rewritten", 0, 150, PartitionLog(0, 160), truncated_at=100)
 
     assert fault.lost == Range(0, 100, 150)
-    assert "the log was cut at 100, below the position 150" in str(fault)
+    assert "the log was truncated at 100, below the position 150" in str(fault)
 
 
 @given(
     st.dictionaries(st.integers(0, 5), st.tuples(offsets, st.none() | st.integers(0, 9))),
     st.dictionaries(st.integers(0, 5), st.none() | st.integers(0, 9)),
 )
-def test_only_logs_that_had_another_leader_since_are_suspected_to_be_cut(
+def test_only_logs_with_a_new_leader_can_have_been_truncated(
     positions: dict[int, tuple[int, int | None]], epochs: dict[int, int | None]
 ) -> None:
     log = {number: PartitionLog(0, 10**9, epoch) for number, epoch in epochs.items()}
-    suspects = find_suspects(positions, log)
+    suspects = find_new_leaders(positions, log)
 
     for number, (position, epoch) in positions.items():
         newer = epoch is not None and (epochs.get(number) or 0) > epoch
@@ -113,11 +121,11 @@ def test_only_logs_that_had_another_leader_since_are_suspected_to_be_cut(
     assert suspects.keys() <= positions.keys()
 
 
-def test_a_partition_that_is_gone_is_a_fault_and_not_an_empty_range() -> None:
+def test_a_missing_partition_is_a_fault_and_not_an_empty_range() -> None:
     assert [fault.kind for fault in find_faults({0: 5, 1: 7}, {0: PartitionLog(0, 9)})] == ["partition_gone"]
 
 
-def test_offset_zero_and_no_position_are_two_things() -> None:
+def test_position_zero_differs_from_no_position() -> None:
     log = {0: PartitionLog(0, 10), 1: PartitionLog(4, 10)}
 
     assert open_positions({0: 0}, log, {}) == {1: 4}
@@ -135,10 +143,10 @@ def test_a_partition_added_later_starts_at_its_log_start_never_at_its_end(
 
 
 @given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
-def test_a_loss_that_is_recorded_is_exactly_what_lies_between_position_and_log_start(
-    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+def test_a_recorded_loss_is_exactly_the_range_from_position_to_log_start(
+    positions: dict[int, int], log: dict[int, PartitionLog], limit: int
 ) -> None:
-    plan = plan_ranges(positions, log, cap, "record")
+    plan = plan_ranges(positions, log, limit, "record")
     cut = [fault for fault in find_faults(positions, log) if fault.kind != "log_start_passed"]
 
     if cut:
@@ -151,24 +159,24 @@ def test_a_loss_that_is_recorded_is_exactly_what_lies_between_position_and_log_s
         for partition, position in positions.items()
         if position < log[partition].start
     }
-    starts = pass_over(positions, plan.losses)
+    starts = skip_losses(positions, plan.losses)
     assert starts == {partition: max(position, log[partition].start) for partition, position in positions.items()}
     assert all(range_.from_offset == starts[range_.partition] for range_ in plan.ranges)
-    assert plan.ranges == plan_ranges(starts, log, cap).ranges
+    assert plan.ranges == plan_ranges(starts, log, limit).ranges
 
 
 @given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, caps)
-def test_to_stop_is_the_default_and_records_no_loss(
-    positions: dict[int, int], log: dict[int, PartitionLog], cap: int
+def test_the_default_stops_and_records_no_loss(
+    positions: dict[int, int], log: dict[int, PartitionLog], limit: int
 ) -> None:
-    plan = plan_ranges(positions, log, cap)
+    plan = plan_ranges(positions, log, limit)
 
     assert plan.losses == ()
     assert plan.faults == find_faults(positions, log)
 
 
 @given(st.dictionaries(st.integers(0, 20), offsets, max_size=6), logs, st.data())
-def test_a_log_that_was_cut_is_gone_on_with_from_the_cut_and_elsewhere_from_the_position(
+def test_loads_continue_from_a_truncation_and_elsewhere_from_the_position(
     positions: dict[int, int], log: dict[int, PartitionLog], data: st.DataObject
 ) -> None:
     cuts = {
@@ -176,7 +184,7 @@ def test_a_log_that_was_cut_is_gone_on_with_from_the_cut_and_elsewhere_from_the_
         for partition, position in positions.items()
         if partition in log and position > log[partition].end
     }
-    starts = go_on(positions, log, cuts)
+    starts = continue_from(positions, log, cuts)
 
     assert starts.keys() == log.keys()
     for partition, start in starts.items():
@@ -187,8 +195,8 @@ def test_a_log_that_was_cut_is_gone_on_with_from_the_cut_and_elsewhere_from_the_
     assert all(fault.kind == "log_start_passed" for fault in find_faults(starts, log))
 
 
-def test_a_log_that_was_cut_says_which_offsets_of_the_table_it_no_longer_has() -> None:
+def test_a_truncated_log_names_the_loaded_offsets_that_it_no_longer_holds() -> None:
     (fault,) = find_faults({0: 50}, {0: PartitionLog(0, 8)})
 
-    assert str(fault).endswith("what the table holds of offsets [8, 50) is not in the log any more")
+    assert str(fault).endswith("no longer holds the loaded records of offsets [8, 50)")
     assert fault.lost == Range(0, 8, 50)

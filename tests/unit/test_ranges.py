@@ -1,4 +1,4 @@
-"""Chunks tile the ranges they are cut from."""
+"""Chunks, groups, passes and loads tile their ranges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_chunks_tile_their_ranges_without_overlap_and_keep_their_size(plan: list
         assert all(a.until_offset == b.from_offset for a, b in zip(pieces, pieces[1:], strict=False))
 
 
-def test_chunks_take_turns_over_the_partitions() -> None:
+def test_chunks_take_the_partitions_in_turn() -> None:
     chunks = cut_chunks([Range(0, 0, 200), Range(1, 0, 200)], 100)
 
     assert [chunk.range.partition for chunk in chunks] == [0, 1, 0, 1]
@@ -60,7 +60,7 @@ def test_groups_hold_every_chunk_once_in_order_up_to_their_size(plan: list[Range
         assert after is None or full or held + len(after[0].range) > together
 
 
-def test_a_group_holds_so_many_chunks_at_most_however_small_they_are() -> None:
+def test_a_group_of_small_chunks_has_a_limited_number_of_them() -> None:
     chunks = cut_chunks([Range(partition, 0, 1) for partition in range(MOST_TOGETHER + 1)], 100)
 
     assert [len(group) for group in group_chunks(chunks, 10_000)] == [MOST_TOGETHER, 1]
@@ -91,11 +91,11 @@ def offsets_of(plan: list[Range]) -> set[tuple[int, int]]:
 
 
 @given(st.lists(ranges, unique_by=lambda range_: range_.partition, max_size=6), st.integers(1000, 50_000))
-def test_loads_tile_what_was_asked_and_none_is_bigger_than_the_cap(asked: list[Range], cap: int) -> None:
-    loads = cut_loads(asked, cap)
+def test_loads_tile_the_requested_ranges_and_none_exceeds_the_limit(requested: list[Range], limit: int) -> None:
+    loads = cut_loads(requested, limit)
 
-    assert all(0 < sum(map(len, load)) <= cap for load in loads)
-    for whole in asked:
+    assert all(0 < sum(map(len, load)) <= limit for load in loads)
+    for whole in requested:
         pieces = [range_ for load in loads for range_ in load if range_.partition == whole.partition]
         assert pieces[0].from_offset == whole.from_offset
         assert pieces[-1].until_offset == whole.until_offset
@@ -103,11 +103,11 @@ def test_loads_tile_what_was_asked_and_none_is_bigger_than_the_cap(asked: list[R
 
 
 @given(st.lists(ranges, min_size=1, max_size=6, unique_by=lambda range_: range_.partition), st.integers(10, 50_000))
-def test_every_load_but_the_last_is_full(asked: list[Range], cap: int) -> None:
-    assert all(sum(map(len, load)) == cap for load in cut_loads(asked, cap)[:-1])
+def test_every_load_except_the_last_is_full(requested: list[Range], limit: int) -> None:
+    assert all(sum(map(len, load)) == limit for load in cut_loads(requested, limit)[:-1])
 
 
-def test_loads_take_a_like_share_of_each_partition_and_what_a_short_one_leaves() -> None:
+def test_loads_take_equal_shares_of_the_partitions_and_the_rest_of_short_ones() -> None:
     assert cut_loads([Range(0, 0, 10), Range(1, 0, 100)], 60) == [
         (Range(0, 0, 10), Range(1, 0, 50)),
         (Range(1, 50, 100),),

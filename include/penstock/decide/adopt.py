@@ -24,7 +24,7 @@ from penstock.ledger.hold import end_hold
 from penstock.ledger.load import end_open_loads
 from penstock.load.log_fit import find_rewritten, read_positions_with_epochs, read_settled_log
 from penstock.load.plan import write_positions
-from penstock.model.plan import find_faults, go_on
+from penstock.model.plan import continue_from, find_faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,7 +132,7 @@ def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline,
             return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
         _refuse_start(pipeline, start)
         cuts = _find_cuts(connection, kafka, pipeline, known, same=known == old)
-    return Adoption(pipeline, pipeline_id, old, log, known, cuts, go_on(known.positions, log.partitions, cuts))
+    return Adoption(pipeline, pipeline_id, old, log, known, cuts, continue_from(known.positions, log.partitions, cuts))
 
 
 def _still_stands(connection: Connection, drafted: Adoption) -> bool:
@@ -177,7 +177,7 @@ def _find_cuts(
         for fault in cut
         if fault.log
     }  # fmt: skip
-    return searched | {fault.partition: fault.cut for fault in rewritten if fault.cut is not None}
+    return searched | {fault.partition: fault.truncated_at for fault in rewritten if fault.truncated_at is not None}
 
 
 def _refuse_start(pipeline: Pipeline, start: From | None) -> None:

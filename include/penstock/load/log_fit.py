@@ -14,7 +14,7 @@ from penstock.kafka.admin import describe_held_back, find_offsets_at, read_log
 from penstock.kafka.leader_epochs import find_truncations
 from penstock.ledger.generation import read_newest_generation, read_positions
 from penstock.load.loss import read_left
-from penstock.model.plan import Fault, Plan, find_faults, find_suspects, open_positions, plan_ranges
+from penstock.model.plan import Fault, Plan, find_faults, find_new_leaders, open_positions, plan_ranges
 from penstock.waiting import attempts
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def find_rewritten(
     kafka: Mapping[str, str], positions: Mapping[int, tuple[int, int | None]], log: TopicLog
 ) -> tuple[Fault, ...]:
     """Find the partitions whose log was cut below the position and has grown past it since."""
-    cuts = find_truncations(kafka, log.topic, find_suspects(positions, log.partitions))
+    cuts = find_truncations(kafka, log.topic, find_new_leaders(positions, log.partitions))
     return tuple(
         Fault("rewritten", number, positions[number][0], log.partitions[number], cut)
         for number, cut in sorted(cuts.items())

@@ -1,4 +1,4 @@
-"""One health word for a pipeline, its cause and the next step: pure decisions over what the ledger and the log say."""
+"""The health of a pipeline: a word, its cause and the next step. Pure decisions over facts of ledger and log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Word = Literal[
 ]
 
 
-# Between two steps of a load nobody is at work, while Airflow schedules the next task or waits to try one again.
+# No process works on a load between two of its steps, while Airflow schedules the next task or waits for a retry.
 PATIENCE_SECONDS = 15 * 60
 
 
@@ -44,14 +44,14 @@ class Newest:
     load_id: int
     state: LoadState
     cause: str | None
-    somebody_works: bool = True
+    has_worker: bool = True
     since: datetime | None = None  # in its state; while it is staged, since the last task that ended
     idle_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenHold:
-    """What a pipeline is held for, by the last run that found it so."""
+    """The open hold of a pipeline, as the last run that met it described it."""
 
     kind: HoldKind
     cause: str
@@ -60,7 +60,7 @@ class OpenHold:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What lies below the positions and is not in the table: offsets in gaps or lost, and backfills under way."""
+    """Offsets below the positions that the table does not hold: gaps and losses; and unfinished backfills."""
 
     gaps: int = 0
     backfills: tuple[int, ...] = ()
@@ -68,8 +68,8 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What verifications found wrong, and nothing has disproved since."""
+class OpenFaults:
+    """Faults that verifications found, and that no later verification has removed."""
 
     verification_id: int
     faults: int
@@ -78,7 +78,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a pipeline is, why, and what a person should do."""
+    """The state of a pipeline, its cause, and the next step for a person."""
 
     state: Word
     cause: str
@@ -96,9 +96,9 @@ def judge(
     hold: OpenHold | None = None,
     on_loss: OnLoss = "stop",
     missing: Missing = Missing(),
-    found: Found | None = None,
+    found: OpenFaults | None = None,
 ) -> Health:
-    """Judge a pipeline; what needs a person comes first."""
+    """Judge a pipeline. Causes that need a person come first."""
     if newest and newest.state == LoadState.HELD:
         return Health(
             "held",
@@ -110,25 +110,25 @@ def judge(
     if faults:
         return _judge_faults(name, faults, hold, on_loss)
     if unreachable:
-        return _judge_unseen(name, unreachable, hold)
+        return _judge_unreachable(name, unreachable, hold)
     if hold and hold.kind == "log_cut":
-        # A log that has grown again over the cut looks whole from here; only a plan asks further.
+        # A truncated log that has grown again looks whole by its offsets. Only a plan checks the epochs.
         return Health("log_lost", hold.cause + _since(hold), advice.resolve_hold(hold.kind, name))
     return _judge_found(name, found) if found else _judge_progress(name, newest, lag, missing)
 
 
 def judge_broken(name: str, mistakes: str) -> Health:
-    """A pipeline whose declaration cannot be read is not loaded, and what it loads is not known."""
+    """Judge a pipeline whose declaration cannot be read: it is not loaded, and its topic and target are unknown."""
     return Health("broken", mistakes, advice.correct_declaration(name))
 
 
 def judge_bad_target(error: DeclarationError) -> Health:
-    """A target that does not fit takes no load, whatever the log holds."""
+    """Judge a pipeline whose target does not fit the declaration: it takes no load, for any state of the log."""
     return Health("bad_target", error.what, error.next_step)
 
 
-def _judge_found(name: str, found: Found) -> Health:
-    """A table that is not as it was published is not well, however far it is loaded."""
+def _judge_found(name: str, found: OpenFaults) -> Health:
+    """Judge a pipeline whose table differs from the published rows, however far it is loaded."""
     return Health(
         "faulty",
         f"verification {found.verification_id} left {found.faults} faults; the first: {found.first}",
@@ -145,8 +145,8 @@ def _judge_faults(name: str, faults: Sequence[Fault], hold: OpenHold | None, on_
     return Health("log_lost", cause, advice.resolve_hold("log_lost", name))
 
 
-def _judge_unseen(name: str, unreachable: str, hold: OpenHold | None) -> Health:
-    """Kafka cannot be asked: a hold that the last run found is what is known."""
+def _judge_unreachable(name: str, unreachable: str, hold: OpenHold | None) -> Health:
+    """Judge a pipeline while Kafka does not answer: only an open hold is known."""
     if hold is None:
         return Health("unknown", unreachable, advice.CHECK_BROKERS)
     word: Word = "other_topic" if hold.kind == "other_topic" else "log_lost"
@@ -172,11 +172,11 @@ def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: 
 
 
 def is_stalled(newest: Newest) -> bool:
-    """Whether nobody works on a load that is not ended.
+    """Whether no process works on an unfinished load.
 
-    While it is staged somebody always does. Between the steps Airflow may take its time to start the next one.
+    A load that is being staged always has a process. Between the steps Airflow may need time to start the next one.
     """
-    return not newest.somebody_works and (newest.state == LoadState.STAGING or newest.idle_seconds > PATIENCE_SECONDS)
+    return not newest.has_worker and (newest.state == LoadState.STAGING or newest.idle_seconds > PATIENCE_SECONDS)
 
 
 def _judge_stalled(name: str, newest: Newest) -> Health:
@@ -189,7 +189,7 @@ def _judge_stalled(name: str, newest: Newest) -> Health:
 
 
 def _judge_past(name: str, missing: Missing) -> Health:
-    """Everything up to the end is loaded; below, somebody may have left gaps on purpose."""
+    """Judge a pipeline that is loaded up to the end. A person may have left gaps below on purpose."""
     if missing.backfills:
         named = name_few(missing.backfills)
         return Health("behind", f"backfill {', '.join(named)} has not ended", advice.resume_backfills(name, named))

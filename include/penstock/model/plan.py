@@ -1,4 +1,4 @@
-"""Which ranges a load reads: pure decisions over positions and the log."""
+"""The ranges of a load: pure decisions over positions and the log."""
 
 from __future__ import annotations
 
@@ -18,45 +18,46 @@ OnLoss = Literal["stop", "record"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A partition whose log and position do not fit together; never repaired silently."""
+    """A partition whose log and position do not fit together. It is never repaired silently."""
 
     kind: FaultKind
     partition: int
     position: int
     log: PartitionLog | None
-    cut: int | None = None  # of a log that was rewritten: where
+    truncated_at: int | None = None  # set if the kind is "rewritten"
 
     def __str__(self) -> str:
         where = f"partition {self.partition}"
         if self.log is None:
-            return f"{where} is gone from the topic; the position was {self.position}"
+            return f"{where} is missing from the topic; the position was {self.position}"
         if self.kind == "log_start_passed":
             lost = Range(self.partition, self.position, self.log.start)
             return f"{lost} are lost: the log now starts at {self.log.start}"
-        if self.cut is not None:
+        if self.truncated_at is not None:
             return (
-                f"{where}: the log was cut at {self.cut}, below the position {self.position}, and has grown again: "
-                "what was loaded from there on is no longer in it, and what stands there now was never loaded"
+                f"{where}: the log was truncated at {self.truncated_at}, below the position {self.position}, and has "
+                "grown again: it no longer holds the records that were loaded from there on, and its records of today "
+                "were never loaded"
             )
         return (
-            f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}; what the table holds "
-            f"of offsets [{self.log.end}, {self.position}) is not in the log any more"
+            f"{where}: the position {self.position} is beyond the end of the log, {self.log.end}; the log no longer "
+            f"holds the loaded records of offsets [{self.log.end}, {self.position})"
         )
 
     @property
     def lost(self) -> Range:
-        """The offsets that the log no longer holds, or that it holds under a doubtful number."""
+        """The offsets whose loaded records the log no longer holds."""
         if self.log is None:
             return Range(self.partition, self.position, self.position)
-        if self.cut is not None:
-            return Range(self.partition, self.cut, self.position)
+        if self.truncated_at is not None:
+            return Range(self.partition, self.truncated_at, self.position)
         low, high = sorted((self.position, self.log.start if self.kind == "log_start_passed" else self.log.end))
         return Range(self.partition, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The ranges to load and the losses to record before, or the faults that forbid to load anything."""
+    """The ranges to load and the losses to record before them, or the faults that prevent the load."""
 
     ranges: tuple[Range, ...]
     faults: tuple[Fault, ...]
@@ -68,8 +69,8 @@ def open_positions(
 ) -> dict[int, int]:
     """Give a first position to each partition that has none.
 
-    If no partition has one yet, the pipeline's `start` decides. A partition that appears later begins at its log start,
-    so that no record written before it was noticed is passed over.
+    If no partition has a position, the pipeline's `start` decides. A partition that is added later starts at its log
+    start, so that no record written before the next plan is skipped.
     """
     return {
         number: partition.start if known else first[number] for number, partition in log.items() if number not in known
@@ -77,7 +78,7 @@ def open_positions(
 
 
 def find_faults(positions: Mapping[int, int], log: Mapping[int, PartitionLog]) -> tuple[Fault, ...]:
-    """Compare every position with the log. A log that starts at the position has lost nothing."""
+    """Compare each position with the log. A log that starts at the position has lost nothing."""
     return tuple(
         fault
         for partition, position in sorted(positions.items())
@@ -85,10 +86,10 @@ def find_faults(positions: Mapping[int, int], log: Mapping[int, PartitionLog]) -
     )
 
 
-def find_suspects(
+def find_new_leaders(
     positions: Mapping[int, tuple[int, int | None]], log: Mapping[int, PartitionLog]
 ) -> dict[int, tuple[int, int]]:
-    """Positions, with their epochs, of partitions that had another leader since: only such a log can have been cut."""
+    """Find the positions, with epochs, of partitions with a new leader: only their logs can have been truncated."""
     return {
         number: (position, epoch)
         for number, (position, epoch) in positions.items()
@@ -114,14 +115,14 @@ def plan_ranges(
 ) -> Plan:
     """Plan from each position up to the end of its partition, at most `max_records` offsets from each partition.
 
-    With `record`, a log start that passed the position is no fault: the plan goes on from there. Whatever else does
-    not fit stops all of it, losses included.
+    With `record`, a log start after the position is a loss and not a fault: the plan continues from there. Any other
+    fault stops the whole plan, and records no loss.
     """
     faults = find_faults(positions, log)
     losses = tuple(fault for fault in faults if fault.kind == "log_start_passed" and on_loss == "record")
     if len(losses) < len(faults):
         return Plan((), faults)
-    starts = pass_over(positions, losses)
+    starts = skip_losses(positions, losses)
     ranges = (
         Range(partition, start, min(log[partition].end, start + max_records))
         for partition, start in sorted(starts.items())
@@ -129,17 +130,21 @@ def plan_ranges(
     return Plan(tuple(range_ for range_ in ranges if len(range_)), (), losses)
 
 
-def pass_over(positions: Mapping[int, int], losses: Iterable[Fault]) -> dict[int, int]:
-    """The positions behind what is lost."""
+def skip_losses(positions: Mapping[int, int], losses: Iterable[Fault]) -> dict[int, int]:
+    """Move positions to the end of what is lost."""
     return {**positions, **{loss.partition: loss.lost.until_offset for loss in losses}}
 
 
-def go_on(positions: Mapping[int, int], log: Mapping[int, PartitionLog], cuts: Mapping[int, int]) -> dict[int, int]:
-    """Where a log is gone on with that is known up to some positions: everything from a cut on is new.
+def continue_from(
+    positions: Mapping[int, int], log: Mapping[int, PartitionLog], truncations: Mapping[int, int]
+) -> dict[int, int]:
+    """Choose where the loads continue with an adopted log: all records from a truncation on are new.
 
-    A partition that is new begins at its log start; one that is gone is left out.
+    A new partition starts at its log start. A partition that is missing from the log is left out.
     """
     return {
-        number: min(positions[number], cuts.get(number, positions[number])) if number in positions else partition.start
+        number: min(positions[number], truncations.get(number, positions[number]))
+        if number in positions
+        else partition.start
         for number, partition in log.items()
     }

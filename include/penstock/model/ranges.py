@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# A consumer of more partitions than this waits for too many first fetches at once.
+# A consumer of more partitions would wait for too many first fetches at the same time.
 MOST_TOGETHER = 500
 
 
@@ -23,7 +23,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.partition < 0 or self.from_offset < 0 or self.until_offset < self.from_offset:
-            raise ValueError(f"no range: {self.partition}[{self.from_offset}..{self.until_offset})")
+            raise ValueError(f"invalid range: {self.partition}[{self.from_offset}..{self.until_offset})")
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset
@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A range that a load holds, or is about to hold as a part of a backfill."""
+    """A range that a load covers, or will cover as a part of a backfill."""
 
     range: Range
     load: int
@@ -43,22 +43,22 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a range that one task of the ledger accounts for; `task` numbers the chunks of a load from 0."""
+    """A piece of a range that one task stages; `task` numbers the chunks of a load from 0."""
 
     task: int
     range: Range
 
 
 def cut_chunks(ranges: list[Range], records_per_chunk: int) -> list[Chunk]:
-    """Cut ranges into chunks of at most `records_per_chunk` offsets, partitions taking turns.
+    """Split ranges into chunks of at most `records_per_chunk` offsets, the partitions in turn.
 
-    Taking turns lets the tasks that run side by side read from different partitions, and so from different brokers.
+    Neighbouring chunks are of different partitions, so that concurrent tasks read from different brokers.
     """
     pieces: list[tuple[int, Range]] = []
     for range_ in ranges:
         count = -(-len(range_) // records_per_chunk)
         for turn in range(count):
-            # Even pieces: no chunk is a small rest that still pays a chunk's fixed cost.
+            # Pieces of equal size: no chunk is a small rest with the fixed cost of a whole chunk.
             start = range_.from_offset + len(range_) * turn // count
             until = range_.from_offset + len(range_) * (turn + 1) // count
             pieces.append((turn, Range(range_.partition, start, until)))
@@ -67,9 +67,9 @@ def cut_chunks(ranges: list[Range], records_per_chunk: int) -> list[Chunk]:
 
 
 def group_chunks(chunks: Sequence[Chunk], offsets_per_group: int) -> list[list[Chunk]]:
-    """Put neighbouring chunks together: at most `offsets_per_group` offsets and MOST_TOGETHER chunks a group.
+    """Group neighbouring chunks: at most `offsets_per_group` offsets and MOST_TOGETHER chunks a group.
 
-    A chunk costs a consumer, a connection and a Spark task when it is alone, 0.13 CPU seconds however small it is.
+    A chunk alone costs a consumer, a connection and a Spark task: 0.13 CPU seconds, also if it is small.
     """
     groups: list[list[Chunk]] = []
     held = 0
@@ -83,7 +83,7 @@ def group_chunks(chunks: Sequence[Chunk], offsets_per_group: int) -> list[list[C
 
 
 def split_passes(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
-    """Split chunks into passes that each hold a partition once: a consumer reads a partition at one place at a time."""
+    """Split chunks into passes that hold each partition once: a consumer reads a partition at one offset at a time."""
     passes: list[list[Chunk]] = []
     seen: Counter[int] = Counter()
     for chunk in chunks:
@@ -96,7 +96,7 @@ def split_passes(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
 
 
 def cut_loads(ranges: list[Range], offsets_per_load: int) -> list[tuple[Range, ...]]:
-    """Cut ranges into loads of at most `offsets_per_load` offsets; every load takes a like share of each partition."""
+    """Split ranges into loads of at most `offsets_per_load` offsets; each takes an equal share of each partition."""
     loads = []
     left = sorted(ranges)
     while left:
@@ -106,10 +106,10 @@ def cut_loads(ranges: list[Range], offsets_per_load: int) -> list[tuple[Range, .
 
 
 def _take(ranges: list[Range], offsets: int) -> tuple[list[Range], list[Range]]:
-    """Take so many offsets from the starts of ranges; what is left comes back too."""
+    """Take a number of offsets from the starts of ranges. Returns the taken ranges and the rest."""
     taken, left = [], []
     room = offsets
-    # The shortest first: what it leaves of its share is for the others.
+    # The shortest range first: the others divide the part of its share that it does not use.
     for place, range_ in enumerate(sorted(ranges, key=len)):
         share = min(len(range_), -(-room // (len(ranges) - place)))
         middle = range_.from_offset + share
@@ -119,11 +119,11 @@ def _take(ranges: list[Range], offsets: int) -> tuple[list[Range], list[Range]]:
     return sorted(filter(len, taken)), sorted(filter(len, left))
 
 
-def subtract_ranges(ranges: list[Range], gone: list[Range]) -> list[Range]:
-    """What is left of ranges without the offsets of others, in order."""
+def subtract_ranges(ranges: list[Range], subtracted: list[Range]) -> list[Range]:
+    """The ranges without the offsets of others, in order."""
     left = sorted(ranges)
-    for hole in gone:
-        left = [piece for range_ in left for piece in _cut_out(range_, hole)]
+    for other in subtracted:
+        left = [piece for range_ in left for piece in _subtract(range_, other)]
     return left
 
 
@@ -143,8 +143,8 @@ def _overlap(one: Range, other: Range) -> bool:
     )
 
 
-def _cut_out(range_: Range, hole: Range) -> list[Range]:
-    if not _overlap(range_, hole):
+def _subtract(range_: Range, other: Range) -> list[Range]:
+    if not _overlap(range_, other):
         return [range_]
-    pieces = [(range_.from_offset, hole.from_offset), (hole.until_offset, range_.until_offset)]
+    pieces = [(range_.from_offset, other.from_offset), (other.until_offset, range_.until_offset)]
     return [Range(range_.partition, start, until) for start, until in pieces if start < until]

@@ -1,4 +1,4 @@
-"""Records of a partition, column by column, as readers hand them over."""
+"""Batches of records, column by column: the output of the readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
-NO_TIMESTAMP = -1  # what Kafka itself says when a record carries none
+NO_TIMESTAMP = -1  # Kafka's own value for a record without a timestamp
 
 
 Headers = list[tuple[str, bytes | None]]

@@ -13,7 +13,7 @@ from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.decision import reading_alone
 from penstock.ledger.generation import read_positions
 from penstock.ledger.status import read_pipelines
-from penstock.model.health import Found, Health, Missing, Newest, OpenHold, judge, judge_bad_target, judge_broken
+from penstock.model.health import Health, Missing, Newest, OpenFaults, OpenHold, judge, judge_bad_target, judge_broken
 from penstock.model.load import LoadState
 from penstock.model.plan import find_faults
 from penstock.target.postgres.preparation import examine_target
@@ -153,7 +153,7 @@ def _read_newest(row: PipelineRow | None) -> Newest | None:
     if row is None or row.load_id is None or row.state is None:
         return None
     state = LoadState(row.state)
-    return Newest(row.load_id, state, row.cause, row.somebody_works, row.since, row.idle_seconds or 0.0)
+    return Newest(row.load_id, state, row.cause, row.has_worker, row.since, row.idle_seconds or 0.0)
 
 
 def _read_hold(row: PipelineRow | None) -> OpenHold | None:
@@ -162,10 +162,10 @@ def _read_hold(row: PipelineRow | None) -> OpenHold | None:
     return OpenHold(row.hold, row.hold_cause, row.began_at)
 
 
-def _read_found(row: PipelineRow | None) -> Found | None:
+def _read_found(row: PipelineRow | None) -> OpenFaults | None:
     if row is None or row.verification_id is None or row.first_fault is None or not row.faults:
         return None
-    return Found(row.verification_id, row.faults, row.first_fault)
+    return OpenFaults(row.verification_id, row.faults, row.first_fault)
 
 
 def _read_missing(row: PipelineRow | None) -> Missing:
