@@ -153,7 +153,7 @@ def _read_newest(row: PipelineRow | None) -> Newest | None:
     if row is None or row.load_id is None or row.state is None:
         return None
     state = LoadState(row.state)
-    return Newest(row.load_id, state, row.cause, row.has_worker, row.since, row.idle_seconds or 0.0)
+    return Newest(row.load_id, state, row.cause, row.somebody_works, row.since, row.idle_seconds or 0.0)
 
 
 def _read_hold(row: PipelineRow | None) -> OpenHold | None:
