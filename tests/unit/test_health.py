@@ -18,7 +18,7 @@ CUT = Fault("beyond_end", 1, 50, PartitionLog(0, 8))
 SINCE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
 
-def test_a_hold_is_named_with_the_ways_on() -> None:
+def test_a_hold_has_its_decisions_as_the_next_step() -> None:
     health = judge("orders", Newest(17, LoadState.HELD, "amount below 0"), [], 5, "", "")
 
     assert health.state == "held"
@@ -40,22 +40,22 @@ def test_a_hold_is_named_with_the_ways_on() -> None:
     ),
     st.integers(0, 9),
 )
-def test_a_lost_log_is_never_green_whatever_the_newest_load(state: LoadState, lag: int) -> None:
+def test_a_lost_log_is_never_ok_for_any_newest_load(state: LoadState, lag: int) -> None:
     assert judge("orders", Newest(1, state, None), [FAULT], lag, "", "").state == "log_lost"
 
 
-def test_kafka_out_of_reach_is_unknown_and_not_ok() -> None:
+def test_a_pipeline_without_an_answer_from_kafka_is_unknown() -> None:
     assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], None, "no answer", "").state == "unknown"
 
 
-def test_another_topic_under_the_name_is_told_before_the_offsets_are_compared() -> None:
+def test_another_topic_is_reported_before_faulty_offsets() -> None:
     assert (
         judge("orders", Newest(1, LoadState.PUBLISHED, None), [FAULT], 0, "", "the topic id changed").state
         == "other_topic"
     )
 
 
-def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
+def test_a_pipeline_with_lag_is_behind_and_without_it_is_ok() -> None:
     assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 7, "", "").state == "behind"
     assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 0, "", "").state == "ok"
 
@@ -63,7 +63,7 @@ def test_lag_makes_it_behind_and_none_makes_it_ok() -> None:
 @given(
     st.sampled_from([LoadState.PLANNED, LoadState.STAGING, LoadState.PUBLISHED, LoadState.FAILED]), st.integers(0, 9)
 )
-def test_what_a_verification_found_is_never_green_whatever_the_newest_load(state: LoadState, lag: int) -> None:
+def test_open_faults_are_never_ok_for_any_newest_load(state: LoadState, lag: int) -> None:
     health = judge("orders", Newest(1, state, None), [], lag, "", "", found=OpenFaults(3, 2, "a row is missing"))
     assert health.state == "faulty"
     assert "penstock verify orders" in health.next_step
@@ -73,7 +73,7 @@ def test_a_pipeline_that_never_ran_is_new() -> None:
     assert judge("orders", None, [], 100, "", "").state == "new"
 
 
-def test_a_loss_leads_to_its_acceptance_and_a_cut_log_or_another_topic_to_an_adoption() -> None:
+def test_a_loss_leads_to_acceptance_and_a_truncation_or_another_topic_to_adoption() -> None:
     published = Newest(1, LoadState.PUBLISHED, None)
 
     assert "penstock accept-loss orders --why" in judge("orders", published, [FAULT], 5, "", "").next_step
@@ -104,8 +104,8 @@ def test_a_log_that_fits_again_is_judged_by_its_state_and_not_by_the_open_hold()
     assert judge("orders", Newest(1, LoadState.PUBLISHED, None), [], 7, "", "", hold=hold).state == "behind"
 
 
-def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
-    hold = OpenHold("log_cut", "partition 0: the log was cut at 5", datetime(2026, 1, 31, tzinfo=UTC))
+def test_a_truncated_log_that_has_grown_again_is_reported_by_its_hold() -> None:
+    hold = OpenHold("log_cut", "partition 0: the log was truncated at 5", datetime(2026, 1, 31, tzinfo=UTC))
     told = judge("orders", Newest(1, LoadState.PUBLISHED, None), (), 0, "", "", hold=hold)
     assert (told.state, told.cause) == (
         "log_lost",
@@ -114,7 +114,7 @@ def test_a_cut_that_the_log_has_grown_over_is_told_by_the_hold_alone() -> None:
     assert "penstock adopt orders" in told.next_step
 
 
-def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well() -> None:
+def test_unfinished_backfills_and_gaps_are_reported_if_nothing_else_is_wrong() -> None:
     published = Newest(1, LoadState.PUBLISHED, None)
     waits = judge("orders", published, (), 0, "", "", missing=Missing(gaps=7, backfills=(3, 4)))
     assert (waits.state, waits.cause) == ("behind", "backfill 3, 4 has not ended")
@@ -139,7 +139,7 @@ def test_backfills_that_have_not_ended_and_gaps_are_told_when_all_else_is_well()
         ("published", False, 10_000, "ok"),
     ],
 )
-def test_a_load_that_nobody_works_on_is_stalled(state: LoadState, somebody: bool, idle: float, word: str) -> None:
+def test_a_load_without_a_process_is_stalled(state: LoadState, somebody: bool, idle: float, word: str) -> None:
     health = judge("orders", Newest(7, state, None, somebody, SINCE, idle), [], 0, "", "")
 
     assert health.state == word
