@@ -100,7 +100,7 @@ def test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its
     account.send_orders(records, first=100)
 
     for run in ("one", "two"):
-        with pytest.raises(IdentityError, match="it was deleted and created again") as stopped:
+        with pytest.raises(IdentityError, match="was deleted and created again") as stopped:
             plan(loader, run)
         assert "penstock adopt orders --why" in stopped.value.next_step
     assert loader.query("select kind, ended_at from penstock.holds") == [("other_topic", None)]
@@ -398,7 +398,7 @@ def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_sin
     code, _, told = run("adopt", "orders", answer="n\n")
     assert code == 1
     for line in (
-        "it was deleted and created again",
+        "was deleted and created again",
         "partition 0: 5 offsets in the table, position 5",
         "partition 0: the log holds [0, 3); the next load starts at 0",
         "the rows of generation 1 stay in analytics.orders",

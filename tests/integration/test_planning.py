@@ -219,7 +219,7 @@ def test_a_topic_created_again_under_its_name_is_another_topic(db: str, kafka: B
     create_topic(kafka.bootstrap, account.topic, 1)
     account.send_orders(8)
 
-    with pytest.raises(IdentityError, match="it was deleted and created again"):
+    with pytest.raises(IdentityError, match="was deleted and created again"):
         plan_load(db, settings(kafka), pipeline, "run 2")
 
 
