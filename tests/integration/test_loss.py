@@ -415,7 +415,7 @@ def test_a_recorded_loss_is_alerted_once_for_all_partitions_and_an_accepted_one_
     assert tell(loader, [receiver.url]) == []
 
     (message,) = receiver.messages
-    assert message["title"] == "Penstock: orders has lost records, and goes on without them"
+    assert message["title"] == "Penstock: orders has lost records, and continues without them"
     assert "Offsets: partition 0 offsets [0, 6); partition 1 offsets [0, 6)" in message["message"]
     delete_before(account, 8)
     accept(loader)
