@@ -174,9 +174,7 @@ def test_the_timestamp_type_turns_where_records_are_deleted_by_age(doctor: Docto
     assert doctor.find("message.timestamp.type")["level"] == "ok"
 
 
-def test_a_pipeline_loaded_by_hand_and_one_that_reads_uncommitted_records_are_told(
-    doctor: Doctor, make_topic: MakeTopic
-) -> None:
+def test_loads_by_hand_and_uncommitted_reads_are_findings(doctor: Doctor, make_topic: MakeTopic) -> None:
     topic = make_topic(retention_ms=str(100 * HOUR_MS))
     write_declaration(doctor.folder, topic, schedule=None, isolation="read_uncommitted")
 
@@ -287,10 +285,10 @@ def test_a_size_limit_tells_the_rate_at_which_the_log_grows(
     assert "at 1 offsets an hour" in found["told"]
     assert "kafka-log-dirs.sh" in found["change"]
     assert (measured["state"], measured["hours"]) == ("unknown", None)
-    assert "cannot be known here" in measured["told"]
+    assert "at an unknown time" in measured["told"]
 
 
-def test_an_open_transaction_is_told_with_its_producer_and_is_no_fault_while_it_is_young(
+def test_a_young_open_transaction_is_shown_with_its_producer_and_is_no_fault(
     doctor: Doctor, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
@@ -359,12 +357,12 @@ def test_brokers_settings_that_may_not_be_read_are_a_warning_and_a_topic_s_are_a
         assert doctor.find("auto.create.topics.enable")["level"] == "ok"
 
         forbid_configs(doctor.admin, ResourceType.BROKER, "kafka-cluster")
-        await_true(lambda: doctor.find("auto.create.topics.enable")["level"] == "warning", "the right is gone")
+        await_true(lambda: doctor.find("auto.create.topics.enable")["level"] == "warning", "the right is revoked")
         assert doctor.find("auto.create.topics.enable")["found"] is None
         assert doctor.find("min.insync.replicas")["found"] == "1"
 
         forbid_configs(doctor.admin, ResourceType.TOPIC, "orders")
-        await_true(lambda: "error" in doctor.document()[1], "the right on the topic is gone")
+        await_true(lambda: "error" in doctor.document()[1], "the right on the topic is revoked")
         code, document = doctor.document()
         assert code == 1
         assert "the configuration of topic orders (needs the right DescribeConfigs)" in document["error"]
@@ -432,12 +430,12 @@ def test_two_hundred_partitions_are_answered(doctor: Doctor, kafka: Broker, make
 def test_missing_topics_are_one_error_that_names_them_all(doctor: Doctor, make_topic: MakeTopic) -> None:
     write_declaration(doctor.folder, make_topic())
     write_declaration(doctor.folder, "no_such_topic", name="lost")
-    write_declaration(doctor.folder, "nor_this_one", name="gone")
+    write_declaration(doctor.folder, "nor_this_one", name="absent")
 
     code, document = doctor.document()
 
     assert code == 1
-    assert (document["state"], document["pipeline"]) == ("failed", "gone, lost")
+    assert (document["state"], document["pipeline"]) == ("failed", "absent, lost")
     assert "the description of topic no_such_topic" in document["error"]
     assert "the description of topic nor_this_one" in document["error"]
     assert document["next_step"]
@@ -468,10 +466,10 @@ def test_people_get_tables_with_what_to_change_and_partitions_that_are_done_with
     write_declaration(doctor.folder, topic)
     send_at(kafka, topic, ago(4))
 
-    code, told, complaint = doctor()
+    code, printed, complaint = doctor()
 
     assert code == 1
-    assert f"--entity-name {topic} --add-config min.insync.replicas=2" in told
-    assert "nothing waits in 3 of 4 partitions" in told
-    assert "…" not in told  # nothing is cut off, however narrow the terminal
+    assert f"--entity-name {topic} --add-config min.insync.replicas=2" in printed
+    assert "nothing waits in 3 of 4 partitions" in printed
+    assert "…" not in printed  # no text is shortened, however narrow the terminal
     assert "records can be lost" in complaint

@@ -73,12 +73,12 @@ def test_a_record_an_hour_old_that_is_kept_for_three_has_two_left() -> None:
     assert measured == Headroom(4, "counted", 4, 2.0, "not before 2 h by age")
 
 
-def test_ways_to_go_that_have_no_known_time_are_told_beside_the_hours() -> None:
+def test_ways_of_deletion_without_a_known_time_stand_beside_the_hours() -> None:
     both = Retention(3 * HOUR, 1000, compacts=True)
     measured = measure_headroom(0, 5, PartitionLog(0, 9), both, NOW - HOUR_MS, NOW)
 
     assert measured.hours == 2.0
-    assert "by size at a time that cannot be known here" in measured.told
+    assert "by size, at an unknown time" in measured.told
     assert "by compaction at any time" in measured.told
 
 

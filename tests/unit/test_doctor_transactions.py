@@ -39,11 +39,11 @@ def test_one_that_is_open_for_longer_is_wrong_with_what_is_not_known_and_the_com
     assert finding.change.endswith("abort --topic orders --partition 3 --start-offset 100")
 
 
-def test_one_of_which_nobody_knows_since_when_is_a_warning_and_never_ok() -> None:
+def test_a_transaction_of_unknown_age_is_a_warning_and_never_ok() -> None:
     unknown = replace(YOUNG, producer_id=None, transactional_id=None, began_at=None, unknown=("whose it is",))
     finding = judge_transactions([unknown], NOW, COMMANDS)
     assert finding.level == "warning"
-    assert "since when is not known; producer id not known, transactional id not known" in str(finding.found)
+    assert "since an unknown time; producer id not known, transactional id not known" in str(finding.found)
     assert "whose it is" in finding.told
 
 

@@ -1,4 +1,4 @@
-"""What Kafka and the ledger say about topics, brokers and positions."""
+"""The answers of Kafka and the ledger about topics, brokers and positions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_known(connection: Connection, pipelines: Sequence[Pipeline]) -> dict[str, Known]:
-    """Read what the ledger knows of each pipeline's topic."""
+    """Read the ledger's facts about each pipeline."""
     targets = [target_identifier(pipeline.target).as_string(None) for pipeline in pipelines]
     rows = status.read_known(connection, [pipeline.name for pipeline in pipelines], targets)
     known = {row.name: _gather_known(row) for row in rows}
@@ -40,12 +40,12 @@ def _gather_known(row: KnownPipeline) -> Known:
 
 
 def read_cluster(settings: Mapping[str, str]) -> Cluster:
-    """Ask every broker whether it creates topics by itself."""
+    """Ask every broker whether it creates topics automatically."""
     return Cluster(read_brokers(settings, "auto.create.topics.enable"))
 
 
 def read_topics(settings: Mapping[str, str], pipelines: Sequence[Pipeline]) -> dict[str, Topic]:
-    """Read the topic of every pipeline; one KafkaError names all that could not be read."""
+    """Read the topic of every pipeline; one KafkaError names every topic that could not be read."""
     admin = connect(settings)
     topics: dict[str, Topic] = {}
     errors: dict[str, KafkaError] = {}

@@ -1,4 +1,4 @@
-"""The commands of Kafka that change what was found."""
+"""The commands of Kafka that correct a finding."""
 
 from __future__ import annotations
 

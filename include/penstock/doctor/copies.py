@@ -1,4 +1,4 @@
-"""Whether enough copies of every record are kept: pure."""
+"""Judges whether every record has enough copies. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENOUGH_COPIES, ENOUGH_IN_SYNC = 3, 2
 
 
 def judge_copies(topic: Topic, brokers: int, commands: Commands) -> Iterator[Finding]:
-    """Judge how often records are kept, and how many copies must have them before a producer is told so."""
+    """Judge the number of copies, and how many of them a record must reach before it is acknowledged."""
     copies = min((each.replicas for each in topic.copies.values()), default=0)
     yield judge_replication(topic.copies, brokers, commands)
     yield judge_in_sync(topic.copies, commands)
@@ -30,7 +30,7 @@ def judge_copies(topic: Topic, brokers: int, commands: Commands) -> Iterator[Fin
 
 
 def judge_replication(copies: Mapping[int, Copies], brokers: int, commands: Commands) -> Finding:
-    """A partition is as safe as its copies are many."""
+    """Judge the replication factor of every partition."""
     counts = sorted({each.replicas for each in copies.values()}) or [0]
     few = name_partitions([number for number, each in copies.items() if each.replicas < ENOUGH_COPIES])
     brokers_first = f"add brokers until there are {ENOUGH_COPIES} (there are {brokers}); then "
@@ -40,18 +40,18 @@ def judge_replication(copies: Mapping[int, Copies], brokers: int, commands: Comm
         " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))),
         f"{ENOUGH_COPIES} or more",
         fits=counts[0] >= ENOUGH_COPIES,
-        told=f"{few}: the loss of a broker or two is the loss of records",
+        told=f"{few}: the loss of one or two brokers loses records",
         change=(brokers_first if brokers < ENOUGH_COPIES else "")
         + f"name {ENOUGH_COPIES} brokers for each partition in replicas.json, and {commands.move_replicas()}",
     )
 
 
 def judge_in_sync(copies: Mapping[int, Copies], commands: Commands) -> Finding:
-    """A copy that lags saves nothing that it has not got yet."""
+    """Judge the replicas in sync. A lagging replica does not protect the records that it has not copied yet."""
     lagging = {number: each for number, each in copies.items() if each.in_sync < each.replicas}
     fewest = min((each.in_sync for each in lagging.values()), default=0)
     in_danger = fewest < ENOUGH_IN_SYNC
-    told = "one broker more, and records are lost" if in_danger else "a broker is down or slow"
+    risk = "the loss of one more broker loses records" if in_danger else "a broker is down or slow"
     return compare(
         "topic",
         "in-sync replicas",
@@ -59,14 +59,14 @@ def judge_in_sync(copies: Mapping[int, Copies], commands: Commands) -> Finding:
         "all replicas of all partitions",
         fits=not lagging,
         otherwise="wrong" if in_danger else "warning",
-        told=told,
-        change=f"bring the brokers back that are missing: {commands.describe_lagging()}",
+        told=risk,
+        change=f"start the missing brokers: {commands.describe_lagging()}",
     )
 
 
 def judge_least_in_sync(least: int, copies: int, commands: Commands) -> Finding:
-    """With one, a producer is told that its records are safe when a single broker has them."""
-    # With too few copies the command alone would have every producer refused.
+    """Judge min.insync.replicas. With 1, a producer gets its acknowledgement when a single broker has the record."""
+    # With too few copies, the command alone would make the brokers refuse every producer.
     copies_first = "raise the replication factor first; then "
     return compare(
         "topic",
@@ -74,14 +74,14 @@ def judge_least_in_sync(least: int, copies: int, commands: Commands) -> Finding:
         str(least),
         f"{ENOUGH_IN_SYNC} or more",
         fits=least >= ENOUGH_IN_SYNC,
-        told="records that one broker alone has got are acknowledged, and are lost with it",
+        told="a record is acknowledged when one broker has it, and is lost with that broker",
         change=(copies_first if copies < ENOUGH_COPIES else "")
         + commands.set_topic("min.insync.replicas", ENOUGH_IN_SYNC),
     )
 
 
 def judge_distance(least: int, copies: int, commands: Commands) -> Finding:
-    """One broker must be able to be away, or producers are refused and drop what they cannot send."""
+    """Judge whether producers can still write while one broker is down."""
     room = copies > ENOUGH_IN_SYNC
     return compare(
         "topic",
@@ -89,13 +89,13 @@ def judge_distance(least: int, copies: int, commands: Commands) -> Finding:
         f"{copies} and {least}",
         "the first greater than the second",
         fits=copies > least,
-        told="with one broker away, producers with acks=all are refused, and may drop what they cannot send",
+        told="while one broker is down, producers with acks=all are refused, and may drop their records",
         change=commands.set_topic("min.insync.replicas", copies - 1) if room else "raise the replication factor first",
     )
 
 
 def judge_elections(topic: Topic, commands: Commands) -> Finding:
-    """A leader that was not in sync cuts off what it did not have."""
+    """Judge unclean leader elections. A leader that was not in sync truncates the log to the records that it has."""
     name = "unclean.leader.election.enable"
     found = topic.config.get(name)
     if found is None:
@@ -106,6 +106,6 @@ def judge_elections(topic: Topic, commands: Commands) -> Finding:
         found,
         "false",
         fits=found == "false",
-        told="a broker that lags may become leader, and what it has not got is cut off, acknowledged or not",
+        told="a lagging broker may become leader, and the records that it does not have are lost, acknowledged or not",
         change=commands.set_topic(name, "false"),
     )

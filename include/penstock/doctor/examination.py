@@ -1,4 +1,4 @@
-"""Everything about a pipeline that can lose records, looked at once."""
+"""The examination of a pipeline: every setting and fact that can lose records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.doctor import judgement as judging
+from penstock.doctor import judgement
 from penstock.doctor.answers import read_cluster, read_topics
 from penstock.doctor.commands import Commands
 from penstock.doctor.copies import judge_copies, judge_elections
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found about one pipeline."""
+    """The findings about one pipeline."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -36,7 +36,7 @@ class Diagnosis:
 
 
 def diagnose_broken(name: str, mistakes: str) -> Diagnosis:
-    """Diagnose a pipeline whose declaration cannot be read: nothing loads its log, and Kafka deletes it."""
+    """Diagnose a pipeline with an invalid declaration: it loads no records, and Kafka will delete them."""
     finding = Finding(
         "pipeline", "declaration", None, "no mistake", "wrong", mistakes, f"correct it, then run penstock check {name}"
     )
@@ -49,7 +49,7 @@ def examine_pipelines(
     """Examine pipelines that share one Kafka connection."""
     cluster = read_cluster(kafka)
     topics = read_topics(kafka, pipelines)
-    # To those who read uncommitted records, open transactions are no hindrance.
+    # A reader of uncommitted records does not wait for open transactions.
     held = find_open_transactions(kafka, [each.topic for each in pipelines if each.isolation == "read_committed"])
     return [
         _examine(kafka, cluster, pipeline, topics[pipeline.name], known[pipeline.name], held) for pipeline in pipelines
@@ -66,7 +66,7 @@ def _examine(
 ) -> Diagnosis:
     commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
     need, retention = find_need(pipeline.schedule), read_retention(topic.config)
-    identity = judging.judge_topic_id(pipeline, topic, known)
+    identity = judgement.judge_topic_id(pipeline, topic, known)
     findings = [
         *judge_copies(topic, len(cluster.auto_create), commands),
         judge_elections(topic, commands),
@@ -74,21 +74,21 @@ def _examine(
         judge_time(retention, need, commands),
         judge_size(retention, need, read_growth(kafka, pipeline, topic.log, retention), commands),
         judge_clock(topic.config, retention, commands),
-        judging.judge_creation(cluster),
+        judgement.judge_creation(cluster),
         judge_transactions(_choose(held, pipeline), datetime.now(UTC), commands),
         identity,
     ]
     headroom: tuple[Headroom, ...] = ()
-    if identity.level == "ok":  # positions in another topic say nothing about this one
+    if identity.level == "ok":  # offsets of another topic have no meaning in this one
         headroom = read_headroom(kafka, pipeline, topic.log, known, retention)
-        findings += judging.judge_positions(topic, known), judging.judge_partitions(topic, known)
+        findings += judgement.judge_positions(topic, known), judgement.judge_partitions(topic, known)
         findings.append(judge_headroom(headroom, need, commands))
     findings += (
-        judging.judge_isolation(pipeline),
-        judging.judge_leaves(pipeline, known),
-        *(judging.judge_role(known.role) if known.role else ()),
-        *judging.list_own_settings(),
-        *judging.list_producers_settings(),
+        judgement.judge_isolation(pipeline),
+        judgement.judge_leaves(pipeline, known),
+        *(judgement.judge_role(known.role) if known.role else ()),
+        *judgement.list_own_settings(),
+        *judgement.list_producers_settings(),
     )
     return Diagnosis(pipeline.name, tuple(findings), headroom)
 

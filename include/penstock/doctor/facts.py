@@ -1,4 +1,4 @@
-"""What was read of Kafka and of the ledger, and what was found in it."""
+"""Facts about topics, brokers and the ledger, and findings about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "warning", "wrong"]
 Scope = Literal["topic", "brokers", "producers", "pipeline", "database"]
-NOT_READ = "Kafka does not tell it (another kind of broker, or no right to describe the configuration)"
+NOT_READ = "Kafka does not show this setting (another kind of broker, or no right to describe the configuration)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The brokers, each with its auto.create.topics.enable; None where that may not be read."""
+    """The brokers, each with its auto.create.topics.enable; None where the user may not read the setting."""
 
     auto_create: Mapping[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic with its settings, those that it inherits included."""
+    """A topic with its settings, inherited ones included."""
 
     log: TopicLog
     copies: Mapping[int, Copies]
@@ -42,8 +42,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The database's side: which topic was loaded so far, the positions, how many leaves the target has, and the
-    role that asks.
+    """The ledger's facts about a pipeline: its topic, its positions, the leaves of its target, and the own role.
 
     Empty before the first plan.
     """
@@ -57,7 +56,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `found` is None where it cannot be read; what fits has nothing told, no change."""
+    """One examined setting. `found` is None if it cannot be read; a fitting setting has no `told` and no `change`."""
 
     scope: Scope
     setting: str
@@ -79,12 +78,12 @@ def compare(
     change: str,
     otherwise: Level = "wrong",
 ) -> Finding:
-    """A finding; one that fits has nothing to tell and nothing to change."""
+    """Make a finding; a fitting one has no message and no change."""
     return Finding(
         scope, setting, found, wanted, "ok" if fits else otherwise, "" if fits else told, "" if fits else change
     )
 
 
 def miss(scope: Scope, setting: str, wanted: str) -> Finding:
-    """A finding about what could not be read: nobody may call it ok."""
-    return Finding(scope, setting, None, wanted, "warning", NOT_READ, "look it up at the brokers")
+    """Make a finding about a setting that could not be read; its level is never ok."""
+    return Finding(scope, setting, None, wanted, "warning", NOT_READ, "read the setting on the brokers")

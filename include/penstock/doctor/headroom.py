@@ -1,4 +1,4 @@
-"""When records that are not loaded yet will be deleted: pure."""
+"""Judges when Kafka will delete records that are not loaded yet. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ State = Literal["lost", "counted", "unlimited", "unknown", "nothing_waits"]
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How long the records of a partition that are not loaded yet are kept. `hours` is None unless it is known."""
+    """The time for which Kafka keeps a partition's unloaded records; `hours` is None if it is unknown."""
 
     partition: int
     state: State
@@ -43,36 +43,36 @@ def measure_headroom(
     if not waiting:
         return Headroom(partition, "nothing_waits", 0, None, "everything is loaded")
     if retention is None:
-        return Headroom(partition, "unknown", waiting, None, "Kafka does not tell the topic's retention")
+        return Headroom(partition, "unknown", waiting, None, "Kafka does not show the topic's retention")
     others = _name_others(retention)
     if retention.time is None:
-        told = f"not by age; {others}" if others else "nothing is deleted, by age or by size"
-        return Headroom(partition, "unknown" if others else "unlimited", waiting, None, told)
+        reason = f"not by age; {others}" if others else "nothing is deleted, by age or by size"
+        return Headroom(partition, "unknown" if others else "unlimited", waiting, None, reason)
     if oldest_ms is None:
-        return Headroom(partition, "unknown", waiting, None, "no record was visible, or none came in time")
+        return Headroom(partition, "unknown", waiting, None, "no record was visible, or Kafka did not answer in time")
     hours = count_hours(oldest_ms, retention.time, now_ms)
-    told = f"not before {hours:g} h by age" if hours else "may be deleted at any moment"
-    return Headroom(partition, "counted", waiting, hours, f"{told}; {others}" if others else told)
+    reason = f"not before {hours:g} h by age" if hours else "may be deleted at any moment"
+    return Headroom(partition, "counted", waiting, hours, f"{reason}; {others}" if others else reason)
 
 
 def count_hours(oldest_ms: int, kept: timedelta, now_ms: int) -> float:
     """Hours until the oldest record has the age at which records are deleted; rounded down, never below zero.
 
-    Kafka deletes a segment when its newest record has that age: so later than this, and never earlier.
+    Kafka deletes a segment when its newest record has that age, which is never earlier than this.
     """
     left = kept / HOUR - (now_ms - oldest_ms) / 3_600_000
     return max(0.0, math.floor(left * 100) / 100)
 
 
 def _name_others(retention: Retention) -> str:
-    """Ways to go that have no known time."""
-    size = "by size at a time that cannot be known here" if retention.size is not None else ""
+    """The ways of deletion whose time is unknown."""
+    size = "by size, at an unknown time" if retention.size is not None else ""
     compaction = "by compaction at any time" if retention.compacts else ""
     return " or ".join(filter(None, (size, compaction)))
 
 
 def find_growth(logs: Mapping[int, PartitionLog], firsts_ms: Mapping[int, int], now_ms: int) -> float | None:
-    """Offsets per hour of the fastest partition, over all that it retains; None if no record tells a time."""
+    """Offsets per hour of the fastest partition, over its whole log; None if no record has a timestamp."""
     rates = [
         (logs[partition].end - logs[partition].start) / ((now_ms - first_ms) / 3_600_000)
         for partition, first_ms in firsts_ms.items()
@@ -82,7 +82,7 @@ def find_growth(logs: Mapping[int, PartitionLog], firsts_ms: Mapping[int, int], 
 
 
 def judge_headroom(measured: Sequence[Headroom], need: Need, commands: Commands) -> Finding:
-    """The next load must come before the first record goes."""
+    """Judge whether the next load comes before the first unloaded record is deleted."""
     wanted = f"more than an interval, {write_duration(need.interval)}" if need.interval else "more than none"
     known = {each.partition: each.hours for each in measured if each.hours is not None}
     if not known:
@@ -94,8 +94,8 @@ def judge_headroom(measured: Sequence[Headroom], need: Need, commands: Commands)
         f"{known[least]:g} h in partition {least}",
         wanted,
         fits=known[least] > (need.interval / HOUR if need.interval else 0),
-        told="the next load by the schedule may find records deleted",
-        change=f"load now; until all is loaded: {commands.set_topic('retention.ms', -1)}",
+        told="records may be deleted before the next scheduled load",
+        change=f"load now; until all records are loaded: {commands.set_topic('retention.ms', -1)}",
     )
 
 
@@ -109,5 +109,5 @@ def _judge_without_hours(measured: Sequence[Headroom], wanted: str) -> Finding:
         fits=not unknown,
         otherwise="warning",
         told=name_ranges(list(dict.fromkeys(each.told for each in unknown))),
-        change="load soon, and see that records are deleted by age alone, or not at all",
+        change="load soon, and let Kafka delete records by age only, or not at all",
     )

@@ -1,4 +1,4 @@
-"""How long a pipeline's records may have to wait for its next load: pure."""
+"""The longest time between two loads of a schedule. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-# Two leap years lie between them, so that a schedule for 29 February shows its interval.
+# The period has two leap years, so that a schedule for 29 February has an interval.
 FIRST_DAY, LAST_DAY = datetime(2024, 1, 1), datetime(2028, 12, 31)  # noqa: DTZ001 - schedules know no zone
 
 
@@ -35,7 +35,7 @@ def find_longest_interval(schedule: str | None) -> timedelta | None:
 
 
 def _list_days(cron: str) -> list[datetime]:
-    """List the days of a schedule, given at midnight: a schedule for each minute has too many runs to list."""
+    """List the days of a schedule, as midnights, because a schedule for each minute has too many runs to list."""
     from croniter import CroniterBadDateError, croniter
 
     try:
@@ -50,7 +50,7 @@ def _numbers(field: list[int | str], size: int) -> Iterable[int]:
 
 
 def write_duration(duration: timedelta) -> str:
-    """Write a duration in the largest unit that divides it or goes into it twice, such as 1 h, 36 h or 7 d."""
+    """Write a duration in the largest unit that equals it or fits into it twice, such as 1 h, 36 h or 7 d."""
     for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
         if duration >= 2 * unit or duration == unit:
             return f"{write_number(duration / unit)} {name}"
@@ -58,5 +58,5 @@ def write_duration(duration: timedelta) -> str:
 
 
 def write_number(number: float) -> str:
-    """Write a number for people: three digits are enough, and never an exponent for a great one."""
+    """Write a number with three digits, and without an exponent for a large number."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,4 +1,4 @@
-"""Whether a topic, its brokers, its producers and its pipeline are such that no record is lost: pure."""
+"""Judges whether brokers, topic, producers, pipeline and role can lose records. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,29 @@ if TYPE_CHECKING:
     from penstock.doctor.facts import Cluster, Known, Topic
     from penstock.ledger.roles import OwnRole
 
-# Merged by levels they are fewer than a hundred. Of 1,000, two queries at once take all locks there are by default.
+# Merging by levels keeps fewer than 100 leaves. With 1,000 leaves, two concurrent queries take all locks of a default
+# PostgreSQL.
 MANY_LEAVES, TOO_MANY_LEAVES = 300, 1000
 PRODUCERS = (
-    ("acks", "all", "else records are acknowledged that a single broker has got, or none"),
+    ("acks", "all", "without it, a record is acknowledged when one broker has it, or none"),
     (
         "enable.idempotence",
         "true",
-        "else a retry may write twice, or in another order; max.in.flight.requests.per.connection is up to 5 with it",
+        (
+            "without it, a retry may write a record twice or out of order; "
+            "max.in.flight.requests.per.connection may be up to 5"
+        ),
     ),
-    ("retries", "2147483647", "else a broker that is away for a while costs records; delivery.timeout.ms is the limit"),
+    (
+        "retries",
+        "2147483647",
+        "without it, a broker that is down for a while loses records; delivery.timeout.ms is the limit",
+    ),
 )
 
 
 def judge_creation(cluster: Cluster) -> Finding:
-    """A topic that comes back by itself hides that it was deleted."""
+    """Judge automatic creation of topics, which hides that a topic was deleted."""
     found = {value for value in cluster.auto_create.values() if value is not None}
     name, wanted = "auto.create.topics.enable", "false on all brokers"
     if not found:
@@ -45,32 +53,32 @@ def judge_creation(cluster: Cluster) -> Finding:
         wanted,
         fits=not creating,
         otherwise="warning",
-        told="a topic that somebody deletes comes back under another id, with other records under its offsets",
+        told="a deleted topic is created again with another id, and with other records at its offsets",
         change=f"auto.create.topics.enable=false in server.properties of the brokers {creating}; restart them in turn",
     )
 
 
 def judge_topic_id(pipeline: Pipeline, topic: Topic, known: Known) -> Finding:
-    """Offsets count within one topic of one cluster."""
-    told = ""
+    """Judge whether the topic is the one that was loaded so far."""
+    difference = ""
     if known.cluster_id is not None and known.topic_id is not None:
         try:
             refuse_other_identity(pipeline, known.cluster_id, known.topic_id, topic.log)
         except IdentityError as error:
-            told = error.what
+            difference = error.what
     return compare(
         "topic",
         "topic id",
         topic.log.topic_id,
         known.topic_id or "any: nothing was planned yet",
-        fits=not told,
-        told=told,
+        fits=not difference,
+        told=difference,
         change=advice.resolve_hold("other_topic", pipeline.name),
     )
 
 
 def judge_positions(topic: Topic, known: Known) -> Finding:
-    """What the next load starts from must still be there."""
+    """Judge whether the log still holds the positions."""
     faults = find_faults(known.positions, topic.log.partitions)
     return compare(
         "topic",
@@ -78,30 +86,30 @@ def judge_positions(topic: Topic, known: Known) -> Finding:
         name_ranges(faults) or "all within the log",
         "all within the log",
         fits=not faults,
-        told="records that were not loaded are gone, or the log was cut; nothing is loaded meanwhile",
-        change="find out what happened to the topic; `penstock status` says how to go on",
+        told="records were deleted before they were loaded, or the log was truncated; the pipeline loads nothing",
+        change="find out what happened to the topic; `penstock status` shows the next step",
     )
 
 
 def judge_partitions(topic: Topic, known: Known) -> Finding:
-    """Partitions may come, and may not go."""
+    """Judge whether the topic still has every partition that was loaded."""
     new = topic.log.partitions.keys() - known.positions.keys()
-    gone = known.positions.keys() - topic.log.partitions.keys()
+    missing = known.positions.keys() - topic.log.partitions.keys()
     found = f"{len(topic.log.partitions)} in the topic, {len(known.positions)} in the ledger"
-    told_new = f"; {name_partitions(sorted(new))}: new, loaded from the log start on" if new and known.positions else ""
+    added = f"; {name_partitions(sorted(new))}: new, loaded from the log start" if new and known.positions else ""
     return compare(
         "topic",
         "partitions",
-        found + told_new,
+        found + added,
         "all that the ledger knows",
-        fits=not gone,
-        told=f"{name_partitions(sorted(gone))}: gone from the topic",
-        change="find out who changed the topic; Kafka itself never takes partitions away",
+        fits=not missing,
+        told=f"{name_partitions(sorted(missing))}: missing in the topic",
+        change="find out who changed the topic; Kafka never removes partitions",
     )
 
 
 def judge_leaves(pipeline: Pipeline, known: Known) -> Finding:
-    """A query locks every leaf of the target, and PostgreSQL has room for some thousand locks in all."""
+    """Judge the number of leaves: a query locks every leaf, and PostgreSQL has some thousand locks in all."""
     return compare(
         "pipeline",
         "leaves of the target",
@@ -109,13 +117,13 @@ def judge_leaves(pipeline: Pipeline, known: Known) -> Finding:
         f"{MANY_LEAVES} or fewer",
         fits=known.leaves <= MANY_LEAVES,
         otherwise="warning" if known.leaves <= TOO_MANY_LEAVES else "wrong",
-        told="nobody merges them: queries get slower, and with some thousand PostgreSQL runs out of locks",
+        told="leaves are not merged: queries get slower, and with some thousand leaves PostgreSQL runs out of locks",
         change=f"`penstock maintain {pipeline.name}`, every day; in Airflow, let the DAG penstock_maintenance run",
     )
 
 
 def judge_isolation(pipeline: Pipeline) -> Finding:
-    """What an open transaction wrote may still be aborted."""
+    """Judge the isolation: an open transaction may still be aborted."""
     return compare(
         "pipeline",
         "isolation",
@@ -123,13 +131,13 @@ def judge_isolation(pipeline: Pipeline) -> Finding:
         "read_committed",
         fits=pipeline.isolation == "read_committed",
         otherwise="warning",
-        told="records of aborted transactions are loaded as if they counted",
+        told="records of aborted transactions are loaded as if they were committed",
         change=f"isolation: read_committed in the declaration of {pipeline.name}",
     )
 
 
 def judge_role(role: OwnRole) -> Iterator[Finding]:
-    """A role that may do anything makes every mistake of a check or a declaration a matter of the whole server."""
+    """Judge the role: with a superuser, a mistake in a check or a declaration can harm the whole server."""
     yield compare(
         "database",
         "role of PENSTOCK_DB",
@@ -137,7 +145,7 @@ def judge_role(role: OwnRole) -> Iterator[Finding]:
         "a member of penstock_loader that is not a superuser",
         fits=not role.is_superuser,
         otherwise="warning",
-        told="the checks of a declaration may hold SQL, which then can read files of the server",
+        told="a check of a declaration may hold SQL, which can then read files of the server",
         change=GIVE_ROLES,
     )
     yield compare(
@@ -147,19 +155,19 @@ def judge_role(role: OwnRole) -> Iterator[Finding]:
         "pg_read_all_stats",
         fits=role.sees_snapshots,
         otherwise="warning",
-        told="no leaf is merged, because a merge could show a reader rows newer than its snapshot",
+        told="leaves are not merged, because a merge could show a reader rows newer than its snapshot",
         change=f"{role.grant_of_stats}; as a superuser",
     )
 
 
 def list_own_settings() -> Iterator[Finding]:
-    """What Penstock sees to by itself."""
+    """List the setting that Penstock controls itself."""
     yield Finding("pipeline", "enable.auto.commit", "false: positions are kept in the ledger", "false", "ok")
 
 
 def list_producers_settings() -> Iterator[Finding]:
-    """What only producers know. It is never called ok, for nobody looked."""
+    """List settings that only the producers know. Their level is never ok, because Kafka does not show them."""
     for setting, wanted, why in PRODUCERS:
-        told = f"Kafka lets nobody read it; {why}"
-        change = f"{setting}={wanted} in every producer of the topic; see to it that no failed send is passed over"
-        yield Finding("producers", setting, None, wanted, "warning", told, change)
+        reason = f"Kafka does not show it; {why}"
+        change = f"{setting}={wanted} in every producer of the topic; handle every failed send"
+        yield Finding("producers", setting, None, wanted, "warning", reason, change)

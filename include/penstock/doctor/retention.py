@@ -1,4 +1,4 @@
-"""Whether the topic keeps its records until the pipeline has surely loaded them: pure."""
+"""Judges whether the topic keeps its records until the pipeline has loaded them. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from penstock.doctor.commands import Commands
 
 INTERVALS = 4
-# A load that is held, or that fails for a reason of its own, waits for a person: over a weekend, too.
+# A held or failed load waits for a person, who may be away over a weekend.
 PATIENCE = timedelta(days=3)
-# Some write the greatest number there is for "no limit".
+# Some topics have the greatest number for "no limit".
 ENDLESS = timedelta(days=365_000)
 MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a topic deletes: records of an age, of what is over a size, of what a later one of its key replaces."""
+    """The limits of a topic's log: age, size, and compaction by key."""
 
     time: timedelta | None
     size: int | None
@@ -33,15 +33,15 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How long a pipeline needs its records kept. `interval` is None if the schedule does not tell."""
+    """The time for which a pipeline needs its records; `interval` is None if the schedule has no fixed intervals."""
 
     interval: timedelta | None
     time: timedelta
-    told: str
+    reason: str
 
 
 def read_retention(config: Mapping[str, str]) -> Retention | None:
-    """Read it from the topic's settings; None if Kafka does not tell them all."""
+    """Read the retention from the topic's settings; None if Kafka does not show all of them."""
     if not config.keys() >= {"cleanup.policy", "retention.ms", "retention.bytes"}:
         return None
     policy = config["cleanup.policy"].split(",")
@@ -56,7 +56,7 @@ def read_retention(config: Mapping[str, str]) -> Retention | None:
 
 
 def find_need(schedule: str | None) -> Need:
-    """How long records must be kept: for some intervals of the schedule, and for as long as a person may need."""
+    """Find the time for which records must be kept: some intervals, and the time that a person may need."""
     interval = find_longest_interval(schedule)
     if interval is None:
         by_hand = "loads are started by hand" if schedule in (None, "@once") else f"the intervals of {schedule} vary"
@@ -67,7 +67,7 @@ def find_need(schedule: str | None) -> Need:
 
 
 def judge_cleanup(config: Mapping[str, str], commands: Commands) -> Finding:
-    """Compaction takes records out of the log one by one."""
+    """Judge compaction, which deletes single records."""
     name = "cleanup.policy"
     if name not in config:
         return miss("topic", name, "delete")
@@ -78,13 +78,13 @@ def judge_cleanup(config: Mapping[str, str], commands: Commands) -> Finding:
         "delete",
         fits="compact" not in config[name],
         otherwise="warning",
-        told="records that a later one of the same key replaces vanish before they are loaded, if the load is late",
+        told="compaction may delete a record with a newer one of the same key before a late load reads it",
         change=f"{commands.set_topic(name, 'delete')}, if every record counts and not only the last of each key",
     )
 
 
 def judge_time(retention: Retention | None, need: Need, commands: Commands) -> Finding:
-    """Records must outlive some loads that fail, and the time a person needs."""
+    """Judge the retention by age: records must outlive some failed loads, and the time that a person needs."""
     name, wanted = "retention.ms", f"-1, or at least {write_duration(need.time)}"
     if retention is None:
         return miss("topic", name, wanted)
@@ -98,30 +98,30 @@ def judge_time(retention: Retention | None, need: Need, commands: Commands) -> F
         f"{write_duration(retention.time)}: {write_number(retention.time / need.interval)} intervals",
         wanted,
         fits=retention.time >= need.time,
-        # Less than two intervals: one load that fails is enough.
+        # With less than two intervals, one failed load loses records.
         otherwise="wrong" if retention.time < 2 * need.interval else "warning",
-        told=f"a load that fails, or is held, may cost records; needed: {need.told}",
+        told=f"a failed or held load may lose records; needed: {need.reason}",
         change=commands.set_topic(name, need.time // MILLISECOND),
     )
 
 
 def _judge_without_schedule(time: timedelta, wanted: str, need: Need, commands: Commands) -> Finding:
     found = write_duration(time)
-    told = f"{need.told}: from one load to the next there must never pass more than {found}"
+    reason = f"{need.reason}: the time between two loads must never exceed {found}"
     change = f"{commands.set_topic('retention.ms', -1)}, or declare a schedule whose intervals are known"
-    return Finding("topic", "retention.ms", found, wanted, "warning", told, change)
+    return Finding("topic", "retention.ms", found, wanted, "warning", reason, change)
 
 
 def judge_size(retention: Retention | None, need: Need, growth: float | None, commands: Commands) -> Finding:
-    """How long a size lasts depends on what producers send; the client cannot ask for the size of a log."""
+    """Judge the retention by size. Its time depends on the producers, and the client cannot read the size of a log."""
     name, wanted = "retention.bytes", "-1: a size gives no time"
     if retention is None:
         return miss("topic", name, wanted)
-    told = "the size of the log cannot be read by this client, so nobody knows how long this lasts"
+    reason = "this client cannot read the size of the log, so the time for which records are kept is unknown"
     if retention.size is not None and growth:
         average = write_number(retention.size / (growth * (need.time / HOUR)))
-        told = (
-            f"at {write_number(growth)} offsets an hour, as in the fastest partition, it lasts "
+        reason = (
+            f"at {write_number(growth)} offsets an hour, as in the fastest partition, this size lasts "
             f"{write_duration(need.time)} only if a record takes up to {average} bytes of the disk, "
             "batches and compression included"
         )
@@ -132,13 +132,13 @@ def judge_size(retention: Retention | None, need: Need, growth: float | None, co
         wanted,
         fits=retention.size is None,
         otherwise="warning",
-        told=told,
+        told=reason,
         change=f"{commands.set_topic(name, -1)}, if the disks allow; the sizes now: {commands.show_sizes()}",
     )
 
 
 def judge_clock(config: Mapping[str, str], retention: Retention | None, commands: Commands) -> Finding:
-    """Retention counts from the timestamps, and those may come from the producers."""
+    """Judge the timestamps, from which retention by age counts."""
     name = "message.timestamp.type"
     limited = retention is None or retention.time is not None
     wanted = "LogAppendTime, where records are deleted by age" if limited else "any: nothing is deleted by age"
@@ -151,6 +151,6 @@ def judge_clock(config: Mapping[str, str], retention: Retention | None, commands
         wanted,
         fits=not limited or config[name] == "LogAppendTime",
         otherwise="warning",
-        told="age counts from the producers' clocks: records that are sent late, or with a wrong time, go early",
+        told="age counts from the producers' clocks: a record sent late, or with a wrong time, is deleted early",
         change=f"{commands.set_topic(name, 'LogAppendTime')}; _timestamp is the broker's time from then on",
     )

@@ -1,4 +1,4 @@
-"""Whether the services are as the declarations say: topic, isolation, target, rights."""
+"""Checks whether the services fit the declarations: topics, isolation, targets, rights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """One checked property of a service."""
 
     pipeline: str
     what: str
@@ -36,7 +36,7 @@ class Finding:
 
 
 def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Finding]:
-    """Look at everything that a load will need; nothing is changed. No transaction is open while Kafka is asked."""
+    """Check everything that a load needs, without changes. No transaction is open while Kafka is asked."""
     with connect(settings.db) as connection, reading_alone(connection):
         ledger = _check_ledger(connection)
         roles = list(_check_role(connection))
@@ -45,7 +45,7 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
             for pipeline in pipelines
             for finding in (
                 _check_topic(settings.kafka, pipeline),
-                # The ledger says what was published in a target, if there is one that can be read.
+                # The check of a target reads the ledger, so the ledger must be usable.
                 *(_check_target(connection, pipeline) if ledger.fits else ()),
                 *_check_regexes(connection, pipeline),
             )
@@ -54,7 +54,7 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
 
 
 def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -> Finding:
-    """Look at how the checks get to the database, and whether they may do more than read."""
+    """Check the login and the role of the checks, and that they may only read."""
     from penstock.quality.checker import choose_access, find_strength
 
     try:
@@ -65,8 +65,8 @@ def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -
             fault = find_strength(connection, access, schemas)
     except PenstockError as error:
         return Finding("-", "role of the checks", fits=False, told=error.what)
-    told = f"{fault[0]}: {fault[1]}" if fault else access.describe()
-    return Finding("-", "role of the checks", fits=fault is None, told=told)
+    message = f"{fault[0]}: {fault[1]}" if fault else access.describe()
+    return Finding("-", "role of the checks", fits=fault is None, told=message)
 
 
 def _check_ledger(connection: Connection) -> Finding:
@@ -76,16 +76,18 @@ def _check_ledger(connection: Connection) -> Finding:
     except WrongUseError as error:
         return Finding("-", "ledger", fits=False, told=error.what)
     missing = difference.missing
-    told = f"lacks {', '.join(missing)}: run `penstock migrate`" if missing else "up to date"
-    return Finding("-", "ledger", not missing, told)
+    message = f"{', '.join(missing)} missing: run `penstock migrate`" if missing else "up to date"
+    return Finding("-", "ledger", not missing, message)
 
 
 def _check_role(connection: Connection) -> Iterator[Finding]:
     role = read_own_role(connection)
-    told = f"{role.name} is a superuser, which no load needs: {GIVE_ROLES}" if role.is_superuser else role.name
-    yield Finding("-", "role of PENSTOCK_DB", fits=True, told=told)
-    told = "maintenance sees older snapshots" if role.sees_snapshots else f"no merge is done: {role.grant_of_stats}"
-    yield Finding("-", "right to see snapshots", fits=role.sees_snapshots, told=told)
+    name = f"{role.name} is a superuser, which no load needs: {GIVE_ROLES}" if role.is_superuser else role.name
+    yield Finding("-", "role of PENSTOCK_DB", fits=True, told=name)
+    right = (
+        "maintenance sees older snapshots" if role.sees_snapshots else f"leaves are not merged: {role.grant_of_stats}"
+    )
+    yield Finding("-", "right to see snapshots", fits=role.sees_snapshots, told=right)
 
 
 def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
@@ -94,20 +96,20 @@ def _check_topic(kafka: Mapping[str, str], pipeline: Pipeline) -> Finding:
     except KafkaError as error:
         return Finding(pipeline.name, f"topic {pipeline.topic}", fits=False, told=error.what)
     offsets = sum(partition.end - partition.start for partition in log.partitions.values())
-    told = f"{len(log.partitions)} partitions, {offsets} offsets at {pipeline.isolation}, id {log.topic_id}"
-    return Finding(pipeline.name, f"topic {pipeline.topic}", fits=True, told=told)
+    message = f"{len(log.partitions)} partitions, {offsets} offsets at {pipeline.isolation}, id {log.topic_id}"
+    return Finding(pipeline.name, f"topic {pipeline.topic}", fits=True, told=message)
 
 
 def _check_regexes(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
-    """Ask PostgreSQL about the regular expressions of the checks: its dialect is like no other."""
+    """Let PostgreSQL parse the regular expressions of the checks, because its dialect differs from Python's."""
     for place, check in enumerate(pipeline.checks):
         regexes = [check.arguments.get("regex"), *(check.arguments.get("regex_list") or ())]
         for regex in filter(None, regexes):
             try:
                 try_regex(connection, regex)
             except psycopg.errors.DataError as error:
-                told = f"{clip(regex)}: {error.diag.message_primary}"
-                yield Finding(pipeline.name, f"checks[{place}] {check.expect}", fits=False, told=told)
+                message = f"{clip(regex)}: {error.diag.message_primary}"
+                yield Finding(pipeline.name, f"checks[{place}] {check.expect}", fits=False, told=message)
 
 
 def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Finding]:
@@ -117,14 +119,14 @@ def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Findin
     except DeclarationError as error:
         yield Finding(pipeline.name, what, fits=False, told=f"{error.what} Next: {error.next_step}")
         return
-    told = "there, and fits" if examined.exists else "will be created"
+    message = "exists and fits" if examined.exists else "will be created"
     if examined.missing_columns:
-        told = f"there; {', '.join(examined.missing_columns)} will be added"
-    yield Finding(pipeline.name, what, fits=True, told=told)
+        message = f"exists; {', '.join(examined.missing_columns)} will be added"
+    yield Finding(pipeline.name, what, fits=True, told=message)
     yield _check_rights(connection, pipeline)
 
 
 def _check_rights(connection: Connection, pipeline: Pipeline) -> Finding:
-    lacking = find_missing_rights(connection, pipeline)
-    told = f"the role may not {' nor '.join(lacking)}" if lacking else "the role may create and attach"
-    return Finding(pipeline.name, f"rights on {pipeline.target}", not lacking, told)
+    missing = find_missing_rights(connection, pipeline)
+    message = f"the role may not {' nor '.join(missing)}" if missing else "the role may create and attach"
+    return Finding(pipeline.name, f"rights on {pipeline.target}", not missing, message)

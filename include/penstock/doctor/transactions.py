@@ -1,4 +1,4 @@
-"""Whether an open transaction holds records back: pure."""
+"""Judges whether an open transaction holds records back. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from penstock.doctor.facts import Finding
     from penstock.kafka.batches.open_transactions import OpenTransaction
 
-# Kafka's own limit, transaction.max.timeout.ms: what is open for longer nobody may have wanted.
+# Kafka's own limit, transaction.max.timeout.ms. No producer may have asked for more.
 LONGEST = 15 * MINUTE
 
 
 def judge_transactions(found: Sequence[OpenTransaction], now: datetime, commands: Commands) -> Finding:
-    """What stands behind an open transaction cannot be loaded, and may be deleted before it ends."""
+    """Judge the open transactions. Records behind one cannot be loaded, and may be deleted before it ends."""
     late = [each for each in found if each.began_at is not None and now - each.began_at > LONGEST]
     undated = [each for each in found if each.began_at is None]
     unknown = dict.fromkeys(why for each in (*late, *undated) for why in each.unknown)
@@ -33,9 +33,9 @@ def judge_transactions(found: Sequence[OpenTransaction], now: datetime, commands
         f"none for longer than {write_duration(LONGEST)}",
         fits=not late and not undated,
         otherwise="wrong" if late else "warning",
-        told="what stands behind it is not loaded until it ends, and retention may delete it first"
+        told="the records behind it are not loaded until it ends, and retention may delete them first"
         + "".join(f"; not known: {each}" for each in name_few(list(unknown))),
-        change="end it at its producer, or have Kafka abort it: "
+        change="end it at its producer, or let Kafka abort it: "
         + " and ".join(
             commands.abort_transaction(each.partition, each.first_offset) for each in (late or undated)[:MOST_NAMED]
         ),
@@ -43,7 +43,7 @@ def judge_transactions(found: Sequence[OpenTransaction], now: datetime, commands
 
 
 def describe_transaction(found: OpenTransaction, now: datetime) -> str:
-    """Say how much a transaction holds back, for how long, and whose it is."""
+    """Describe how many offsets a transaction holds back, since when, and its producer."""
     return (
         f"an open transaction holds back {found.held_back} offsets of partition {found.partition} from offset "
         f"{found.first_offset} on, {_describe_age(found.began_at, now)}; "
@@ -54,6 +54,6 @@ def describe_transaction(found: OpenTransaction, now: datetime) -> str:
 
 def _describe_age(began_at: datetime | None, now: datetime) -> str:
     if began_at is None:
-        return "since when is not known"
-    # The clocks of the brokers and ours need not agree.
+        return "since an unknown time"
+    # The clocks of the brokers may differ from the own clock.
     return f"for {write_duration(max(now - began_at, timedelta()))}"

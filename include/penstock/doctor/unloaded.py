@@ -1,4 +1,4 @@
-"""What waits to be loaded, and how old it is: asked of Kafka."""
+"""The unloaded records of a pipeline and their age, as Kafka reports them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from penstock.doctor.retention import Retention
     from penstock.model.log import TopicLog
 
-# This may take longer than a status: what has not come by then is unknown.
+# This may take longer than a status. A partition without an answer after this time is unknown.
 PATIENCE_SECONDS = 20.0
 
 
 def read_headroom(
     kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, known: Known, retention: Retention | None
 ) -> tuple[Headroom, ...]:
-    """Measure how long the records of each partition are kept that the next load would read."""
+    """Measure how long Kafka keeps the records of each partition that the next load would read."""
     positions = _locate(kafka, pipeline, log, known)
     oldest = {}
-    if retention is not None and retention.time is not None:  # else their age decides nothing
-        oldest = _read_firsts(kafka, pipeline, log, positions)
+    if retention is not None and retention.time is not None:  # without a limit by age, their age is not needed
+        oldest = _read_first_timestamps(kafka, pipeline, log, positions)
     return tuple(
         measure_headroom(number, position, log.partitions[number], retention, oldest.get(number), _now_ms())
         for number, position in sorted(positions.items())
@@ -40,24 +40,24 @@ def read_headroom(
 def read_growth(
     kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, retention: Retention | None
 ) -> float | None:
-    """Offsets per hour of the fastest partition; asked only where a size decides what is deleted."""
+    """Read the offsets per hour of the fastest partition; None without a retention by size."""
     if retention is None or retention.size is None:
         return None
     starts = {number: partition.start for number, partition in log.partitions.items()}
-    return find_growth(log.partitions, _read_firsts(kafka, pipeline, log, starts), _now_ms())
+    return find_growth(log.partitions, _read_first_timestamps(kafka, pipeline, log, starts), _now_ms())
 
 
 def _locate(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, known: Known) -> dict[int, int]:
-    """Where the next load starts in each partition that is there; where nothing was planned yet, as it would start."""
+    """Find where the next load starts in each existing partition, or where the first plan would start."""
     first = {} if known.positions else first_offsets(kafka, pipeline, log)
     located = {**known.positions, **open_positions(known.positions, log.partitions, first)}
     return {number: position for number, position in located.items() if number in log.partitions}
 
 
-def _read_firsts(
+def _read_first_timestamps(
     kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, positions: Mapping[int, int]
 ) -> dict[int, int]:
-    """The timestamps (ms) of the first records from these positions on, where the log has any."""
+    """Read the timestamps (ms) of the first records at or after these positions."""
     within = {
         number: position
         for number, position in positions.items()

@@ -195,10 +195,10 @@ def test_how_many_intervals_retention_holds_is_said() -> None:
     assert judge_kept("@hourly", {"retention.ms": str(7 * DAY_MS)}).found == "7 d: 168 intervals"
 
 
-def test_a_pipeline_loaded_by_hand_is_told_how_often() -> None:
+def test_a_pipeline_loaded_by_hand_learns_how_often_it_must_load() -> None:
     found = judge_kept(None, {"retention.ms": str(7 * DAY_MS)})
 
-    assert found.told == "loads are started by hand: from one load to the next there must never pass more than 7 d"
+    assert found.told == "loads are started by hand: the time between two loads must never exceed 7 d"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_size_says_what_a_record_may_take_at_the_present_rate() -> None:
     assert found.level == "warning"
     assert "at 1,000 offsets an hour" in found.told
     assert "lasts 3 d only if a record takes up to 100 bytes" in found.told
-    assert "cannot be read" in judge_size(retention, find_need("@hourly"), None, COMMANDS).told
+    assert "cannot read the size" in judge_size(retention, find_need("@hourly"), None, COMMANDS).told
 
 
 def test_producers_clocks_matter_only_where_records_are_deleted_by_age() -> None:
