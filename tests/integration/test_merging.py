@@ -529,7 +529,7 @@ def test_a_role_that_cannot_see_old_snapshots_merges_nothing_and_names_the_grant
                 (finding,) = [each for each in _check_role(connection) if not each.fits]
             assert role is not None
             assert [each.level for each in judge_role(role)] == ["ok", "warning"]
-            assert finding.told == "no merge is done: grant pg_read_all_stats to penstock_loader"
+            assert finding.told == "leaves are not merged: grant pg_read_all_stats to penstock_loader"
         finally:
             admin.execute("grant pg_read_all_stats to penstock_loader")
     assert merge_all(db).merges == 1
