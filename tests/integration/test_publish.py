@@ -16,6 +16,7 @@ from penstock.decide.settle import approve_load
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
 from penstock.ledger.connection import connect, open_ledger
 from penstock.ledger.load import hold_load, pass_checks, read_load
+from penstock.load import publish
 from penstock.load.publish import publish_in, publish_load
 from penstock.model.load import Kind
 from penstock.model.ranges import Range
@@ -321,7 +322,7 @@ def test_a_commit_that_cannot_be_looked_up_has_an_unknown_outcome(
     db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_id = validated_load(db, 0, 100)
-    monkeypatch.setattr("penstock.load.publish.LOOK_UP_SECONDS", 1)
+    monkeypatch.setattr(publish, "LOOK_UP_SECONDS", 1)
     with psycopg.connect(superuser(db)) as connection:
         connection.execute(WAIT_AT_COMMIT)
     address = psycopg.conninfo.conninfo_to_dict(db)

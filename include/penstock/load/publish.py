@@ -20,6 +20,7 @@ from penstock.ledger.generation import move_positions, read_newest_generation
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.replacement import replace_covered
+from penstock.load.results import list_results
 from penstock.model.load import LoadState
 from penstock.spark.error_transport import first_words
 from penstock.target.registry import find_store
@@ -95,12 +96,12 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     refuse_old_generation(connection, load)
     if load.kind == "live":
         _move_positions(connection, load)
-    store = find_store(load.declaration)
     if load.kind == "replay":
-        store.interrupt_merge(connection)
+        find_store(load.declaration).interrupt_merge(connection)
         replace_covered(connection, load)
     cover_ranges(connection, load)
-    store.publish(connection, load)
+    for result in list_results(load.declaration):
+        result.publish(connection, load)
     ledger_load.publish_load(connection, load)
     record_event(connection, "penstock", load, LoadState.PUBLISHED, None)
     return load
