@@ -69,7 +69,7 @@ def test_every_ledger_statement_has_a_module_beside_it(file: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, file: str) -> None:
     target = target_identifier(declare("topic").target)
-    pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "of"), target)
+    pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "into"), target)
     pieces["row_hash"] = sql.SQL("1::numeric")
     refused = {}
     for name, text in read_statements(file).items():
