@@ -383,9 +383,7 @@ def forbid_configs(admin: AdminClient, kind: ResourceType, name: str) -> None:
         done.result(30)
 
 
-def test_a_broker_that_creates_topics_and_a_copy_that_lags_are_found_in_a_cluster_of_three(
-    db: str, tmp_path: Path
-) -> None:
+def test_a_lagging_copy_and_automatic_topics_are_found_among_three_brokers(db: str, tmp_path: Path) -> None:
     brokers = make_cluster(tmp_path / "cluster", 3)
     brokers[0].settings["auto.create.topics.enable"] = "true"
     try:
@@ -459,7 +457,7 @@ def test_a_broker_out_of_reach_is_one_error(db: str, tmp_path: Path, monkeypatch
     assert "pipelines" not in document
 
 
-def test_people_get_tables_with_what_to_change_and_partitions_that_are_done_with_are_counted(
+def test_people_get_tables_with_changes_and_loaded_partitions_are_counted(
     doctor: Doctor, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(4, retention_ms=str(10 * HOUR_MS))

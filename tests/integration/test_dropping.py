@@ -70,7 +70,9 @@ def test_rows_of_a_rollback_are_dropped_after_their_time_and_not_before(db: str)
 
     kept = "select relname from pg_class where relnamespace = 'penstock_kept'::regnamespace and relkind = 'r'"
     assert query(db, kept) == [(f"load_{young}",)]
-    with pytest.raises(WrongUseError, match=r"rows are not kept any more; `penstock backfill orders --gaps`"):
+    with pytest.raises(
+        WrongUseError, match=r"`penstock backfill orders --gaps`\. The rows that the rollback kept are deleted"
+    ):
         undo_rollback(db, old, "ann", "too late")
     undo_rollback(db, young, "ann", "in time")
     assert query(db, "select from_offset, until_offset, load_id from penstock.covered") == [(10, 20, young)]

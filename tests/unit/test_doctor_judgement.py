@@ -1,4 +1,4 @@
-"""What is called ok, a warning or wrong: one rule at a time, and that nothing is called ok that nobody saw."""
+"""The level of each finding, one rule a test. A setting that could not be read is never ok."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ copies = st.builds(lambda lag, in_sync: Copies(in_sync + lag, in_sync), st.integ
 
 
 def topic(config: dict[str, str] | None = None, *, of: dict[int, Copies] | None = None) -> Topic:
-    """A topic of two partitions with offsets 10 to 20, kept three times unless told otherwise."""
+    """A topic of two partitions with offsets 10 to 20, with three copies by default."""
     log = TopicLog("cluster", "orders", "id", {0: PartitionLog(10, 20), 1: PartitionLog(10, 20)})
     return Topic(log, of or {0: Copies(3, 3), 1: Copies(3, 3)}, {**SAFE, **(config or {})})
 
@@ -108,7 +108,7 @@ def test_the_partition_with_the_fewest_copies_decides_and_is_named() -> None:
     assert found.told.startswith("partitions 1:")
 
 
-def test_too_few_brokers_for_three_copies_are_told_before_the_command() -> None:
+def test_with_too_few_brokers_the_advice_adds_brokers_first() -> None:
     found = next(judge_copies(topic(of={0: Copies(1, 1)}), 1, COMMANDS))
 
     assert (found.setting, found.found, found.level) == ("replication.factor", "1", "wrong")
@@ -140,7 +140,7 @@ def test_a_setting_that_cannot_be_read_is_never_called_ok(hidden: set[str]) -> N
     assert [finding.setting for finding in found if finding.setting in hidden and finding.level != "warning"] == []
 
 
-def test_producers_settings_are_told_and_never_called_ok() -> None:
+def test_settings_of_producers_are_listed_and_never_ok() -> None:
     found = list(judging.list_producers_settings())
 
     assert [finding.setting for finding in found][:2] == ["acks", "enable.idempotence"]
@@ -282,7 +282,7 @@ def test_new_partitions_are_said_and_missing_ones_are_wrong(positions: dict[int,
 
 
 @pytest.mark.parametrize(("leaves", "level"), [(300, "ok"), (301, "warning"), (1000, "warning"), (1001, "wrong")])
-def test_a_target_that_nobody_maintains_is_told_before_postgresql_runs_out_of_locks(leaves: int, level: str) -> None:
+def test_a_target_without_maintenance_is_found_before_locks_run_out(leaves: int, level: str) -> None:
     found = judging.judge_leaves(declare("orders"), Known("cluster", "id", {}, leaves))
     assert found.level == level
     assert ("penstock maintain orders" in found.change) == (level != "ok")

@@ -20,7 +20,7 @@ def test_no_open_transaction_is_ok() -> None:
     assert (finding.level, finding.found, finding.told, finding.change) == ("ok", "none", "", "")
 
 
-def test_one_that_is_open_for_as_long_as_kafka_lets_it_is_told_and_ok() -> None:
+def test_a_transaction_within_the_limit_of_kafka_is_shown_and_ok() -> None:
     finding = judge_transactions([YOUNG], NOW, COMMANDS)
     assert finding.level == "ok"
     assert finding.found == (
@@ -29,7 +29,7 @@ def test_one_that_is_open_for_as_long_as_kafka_lets_it_is_told_and_ok() -> None:
     )
 
 
-def test_one_that_is_open_for_longer_is_wrong_with_what_is_not_known_and_the_command_that_ends_it() -> None:
+def test_a_transaction_over_the_limit_is_wrong_and_has_the_command_that_ends_it() -> None:
     finding = judge_transactions([YOUNG, LATE], NOW, COMMANDS)
     assert finding.level == "wrong"
     assert finding.found == describe_transaction(LATE, NOW)
