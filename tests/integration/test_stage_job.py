@@ -116,7 +116,7 @@ def test_the_zip_for_the_executors_is_reproducible_and_holds_the_sql(tmp_path: P
     (tmp_path / "b").mkdir()
     first, second = zip_package(tmp_path), zip_package(tmp_path / "b")
     assert first.read_bytes() == second.read_bytes()
-    code = "import penstock.ledger.statements as s; print(s.__file__, len(s.read_statements('ledger/stage_task')))"
+    code = "import penstock.ledger.statements as s; print(s.__file__, len(s.Statements('ledger/stage_task').texts))"
     ran = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(first)},

@@ -14,7 +14,7 @@ from psycopg import sql
 import penstock
 from declaring import declare
 from penstock.ledger.connection import connect
-from penstock.ledger.statements import read_statements
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.preparation import ensure_table
 from penstock.target.postgres.table import target_identifier
 
@@ -49,14 +49,14 @@ def test_every_statement_has_a_description_and_a_name_of_its_own(file: str) -> N
 
     assert [name for name, count in Counter(name for name, _ in headings).items() if count > 1] == []
     assert [name for name, description in headings if not description] == []
-    assert [name for name, _ in headings] == list(read_statements(file))
+    assert [name for name, _ in headings] == list(Statements(file).texts)
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_statement_is_used(file: str) -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
 
-    assert [name for name in read_statements(file) if f'"{name}"' not in code] == []
+    assert [name for name in Statements(file).texts if f'"{name}"' not in code] == []
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -72,8 +72,8 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "into"), target)
     pieces["row_hash"] = sql.SQL("1::numeric")
     refused = {}
-    for name, text in read_statements(file).items():
-        if text.decode().lower().startswith(UTILITY):
+    for name, text in Statements(file).texts.items():
+        if text.lower().startswith(UTILITY):
             continue
         with connection.transaction(force_rollback=True):
             try:
@@ -84,9 +84,9 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     assert refused == {}
 
 
-def _number(text: bytes, pieces: dict[str, sql.Composable]) -> sql.SQL:
+def _number(text: str, pieces: dict[str, sql.Composable]) -> sql.SQL:
     """The statement with its pieces filled in and its parameters numbered, as the server gets it."""
-    composed = sql.SQL(text.decode()).format(**pieces) if re.search(rb"\{[a-z_]+\}", text) else sql.SQL(text.decode())
+    composed = sql.SQL(text).format(**pieces) if re.search(r"\{[a-z_]+\}", text) else sql.SQL(text)
     written = composed.as_string(None)
     if not re.search(r"\$\d", written):
         names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", written)))

@@ -1,4 +1,4 @@
-"""Results of checks in the ledger, in the caller's transaction; quality/ runs the other statements of the file."""
+"""Counts of an attempt and results of its checks in the ledger, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from psycopg.types.json import Jsonb
 from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
+
+    from psycopg import sql
 
     from penstock.ledger.connection import Connection
     from penstock.model.load import CheckResult
@@ -23,6 +26,48 @@ def record_checks(connection: Connection, load_id: int, attempt: int, results: S
     rows = [{**asdict(result), "ordinal": ordinal} for ordinal, result in enumerate(results)]
     _statements.execute(connection, "forget_checks", load_id=load_id, attempt=attempt)
     _statements.execute(connection, "record_checks", load_id=load_id, attempt=attempt, results=Jsonb(rows))
+
+
+def lock_load(connection: Connection, load_id: int) -> None:
+    """Let two validations of one attempt wait for each other."""
+    _statements.execute(connection, "lock_load", load_id=load_id)
+
+
+def keep_row_hashes(
+    connection: Connection,
+    load_id: int,
+    by_partition: Mapping[int, Decimal],
+    staged: sql.Identifier,
+    row_hash: sql.Composable,
+) -> None:
+    """Store the fingerprints of the staged rows; ranges that share a partition are read again through the key."""
+    for partition, fingerprint in by_partition.items():
+        _statements.execute(connection, "keep_row_hash", load_id=load_id, partition=partition, row_hash=fingerprint)
+    pieces = {"row_hash": row_hash, "staged": staged}
+    _statements.execute(connection, "keep_row_hashes_by_key", pieces, load_id=load_id)
+
+
+def count_warnings(connection: Connection, load_id: int) -> int:
+    """Count the checks with severity warning that failed for the current attempt."""
+    return _statements.fetch_value(connection, int, "count_warnings", load_id=load_id)
+
+
+# Great Expectations may own the connection that counts an attempt, so the caller runs these texts.
+
+
+def compose_declaration() -> str:
+    """The text that reads the declaration that a load was planned by."""
+    return _statements.compose_text("read_declaration")
+
+
+def compose_count(staged: sql.Identifier, row_hash: sql.Composable) -> str:
+    """The text that counts an attempt by partition."""
+    return _statements.compose_text("count_staged", {"staged": staged, "row_hash": row_hash})
+
+
+def compose_sample(name: str, staged: sql.Identifier) -> str:
+    """The text of a statement that reads some wrong offsets of a partition."""
+    return _statements.compose_text(name, {"staged": staged})
 
 
 def try_regex(connection: Connection, regex: str) -> None:

@@ -47,6 +47,15 @@ class KnownDifference:
     rows: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedLoads:
+    """The loads that are published in a target, and tables that hold them under a name that no pipeline declares."""
+
+    loads: int
+    renamed_tables: list[str] | None
+    rename_statements: list[str] | None
+
+
 def cover_ranges(connection: Connection, load: Load) -> None:
     """Cover the ranges of a load; FencedError if any load covers some of the offsets already."""
     try:
@@ -132,3 +141,9 @@ def read_covered_by_load(connection: Connection, load_id: int, partition: int) -
 
 def _make_held(partition: int, from_offset: int, until_offset: int, load_id: int) -> Held:
     return Held(Range(partition, from_offset, until_offset), load_id)
+
+
+def find_published(connection: Connection, pipeline: str, schema: str, table: str) -> PublishedLoads:
+    """Count the loads that are published in a target, and find the target under another name."""
+    where = {"pipeline": pipeline, "schema": schema, "table": table}
+    return _statements.fetch_only(connection, PublishedLoads, "find_published", **where)

@@ -88,3 +88,29 @@ where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s or
 -- The ranges of a partition that a load covers.
 select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
 where load_id = %(load_id)s and partition = %(partition)s order by 2
+
+-- name: find_published
+-- The number of loads that are published in a target, and the tables that hold them although no pipeline has them as its
+-- target: such a table is the target under another name. For each table the statements that rename it back.
+with published as (select distinct c.load_id from penstock.coverage c
+                   join penstock.load l using (load_id)
+                   join penstock.pipeline p on p.pipeline_id = l.pipeline_id
+                   where p.name = %(pipeline)s and l.declaration ->> 'target' = format('%%s.%%s', %(schema)s::text, %(table)s::text))
+select (select count(*) from published) as loads,
+       array_agg(distinct found.name) as renamed_tables, array_agg(distinct found.back) as rename_statements
+from (select format('%%I.%%I', n.nspname, c.relname) as name,
+             case when n.nspname <> %(schema)s
+                  then format('alter table %%I.%%I set schema %%I; ', n.nspname, c.relname, %(schema)s) else '' end
+             || case when c.relname <> %(table)s
+                     then format('alter table %%I.%%I rename to %%I;', %(schema)s, c.relname, %(table)s)
+                     else '' end as back
+        from pg_partitioned_table t
+        join pg_class c on c.oid = t.partrelid
+        join pg_namespace n on n.oid = c.relnamespace
+        join pg_inherits i on i.inhparent = c.oid
+        join pg_class leaf on leaf.oid = i.inhrelid
+        cross join lateral regexp_match(pg_get_expr(leaf.relpartbound, leaf.oid),
+                                        $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+        where pg_get_partkeydef(c.oid) = 'RANGE (_load_id)'
+          and not exists (select from penstock.pipeline p where p.target = format('%%s.%%s', n.nspname, c.relname))
+          and exists (select from published where load_id >= b.bounds[1]::bigint and load_id < b.bounds[2]::bigint)) found

@@ -68,6 +68,11 @@ def find_stray_merges(connection: Connection, pipeline_id: int) -> list[str]:
     return _statements.fetch_values(connection, str, "find_stray_merges", pipeline_id=pipeline_id)
 
 
+def find_stale_tables(connection: Connection) -> list[str]:
+    """Find the tables of attempts that no load needs any more."""
+    return _statements.fetch_values(connection, str, "find_stale_tables")
+
+
 def read_left_out(connection: Connection, pipeline_id: int) -> list[LeftOutLeaf]:
     """Read the leaves that an earlier maintenance could not merge."""
     return _statements.fetch_all(connection, LeftOutLeaf, "read_left_out", pipeline_id=pipeline_id)

@@ -79,3 +79,15 @@ set until_load = excluded.until_load, leaf = excluded.leaf, reason = excluded.re
 -- name: forget_left_out
 -- Deletes that record: the leaf can be merged again, or does not exist any more.
 delete from penstock.left_out where pipeline_id = %(pipeline_id)s and from_load = %(from_load)s
+
+-- name: find_stale_tables
+-- Tables of attempts that are not the current ones of their loads, or whose loads have ended. The table of a published
+-- attempt has left this schema.
+select c.relname as name
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral regexp_match(c.relname, '^load_(\d+)_(\d+)$') as found
+join penstock.load l on l.load_id = found[1]::bigint
+where n.nspname = 'penstock_stage' and c.relkind = 'r'
+  and (l.attempt <> found[2]::int
+       or l.state not in ('planned', 'staging', 'staged', 'validated', 'held'))

@@ -45,3 +45,13 @@ def read_stage_tasks(connection: Connection, load_id: int, attempt: int) -> list
 def lock_staging(connection: Connection, load_id: int, attempt: int) -> None:
     """Make two drivers of one attempt finish one after the other."""
     _statements.execute(connection, "lock_staging", name=f"penstock stage {load_id} {attempt}")
+
+
+def compose_find() -> str:
+    """The text that finds tasks that some try has committed; executors run it over ADBC."""
+    return _statements.compose_text("find_stage_tasks")
+
+
+def compose_settle() -> str:
+    """The text that records tasks; executors run it over ADBC."""
+    return _statements.compose_text("settle_stage_tasks")

@@ -7,12 +7,12 @@ statement; other rooms call these functions.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import sql
-from psycopg.rows import dict_row, kwargs_row, scalar_row
+from psycopg.rows import kwargs_row, scalar_row
 
 from penstock import advice
 from penstock.errors import PenstockError
@@ -30,13 +30,6 @@ T = TypeVar("T")
 NAMED = re.compile(r"^-- name: (?P<name>\w+)\n(?:--.*\n)*(?P<text>(?:(?!-- name: ).*\n?)*)", re.MULTILINE)
 
 
-@cache
-def read_statements(file: str) -> dict[str, bytes]:
-    """Read the statements of a file by name; `file` is its path inside the package, without the ending `.sql`."""
-    text = files("penstock").joinpath(f"{file}.sql").read_text(encoding="utf-8")
-    return {found["name"]: found["text"].strip().encode() for found in NAMED.finditer(text)}
-
-
 class Statements:
     """The statements of one file, run by name in the caller's transaction.
 
@@ -45,11 +38,18 @@ class Statements:
     """
 
     def __init__(self, file: str) -> None:
+        """Name the file by its path inside the package, without the ending `.sql`."""
         self.file = file
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The statements of the file by name."""
+        text = files("penstock").joinpath(f"{self.file}.sql").read_text(encoding="utf-8")
+        return {found["name"]: found["text"].strip() for found in NAMED.finditer(text)}
 
     def execute(self, connection: Connection, name: str, pieces: Pieces | None = None, /, **values: object) -> int:
         """Run a statement; the number of rows that it changed or returned."""
-        return connection.execute(self.compose(name, pieces), values).rowcount
+        return connection.execute(self._compose(name, pieces), values).rowcount
 
     def fetch_all(
         self,
@@ -62,7 +62,7 @@ class Statements:
     ) -> list[T]:
         """Run a statement; all of its rows."""
         cursor = connection.cursor(row_factory=kwargs_row(make))
-        return cursor.execute(self.compose(name, pieces), values).fetchall()
+        return cursor.execute(self._compose(name, pieces), values).fetchall()
 
     def fetch_one(
         self,
@@ -75,7 +75,7 @@ class Statements:
     ) -> T | None:
         """Run a statement; its first row, or None."""
         cursor = connection.cursor(row_factory=kwargs_row(make))
-        return cursor.execute(self.compose(name, pieces), values).fetchone()
+        return cursor.execute(self._compose(name, pieces), values).fetchone()
 
     def fetch_only(
         self,
@@ -103,7 +103,7 @@ class Statements:
     ) -> list[T]:
         """Run a statement; the first column of all rows, each value made by `make`."""
         cursor = connection.cursor(row_factory=scalar_row)
-        return [make(value) for value in cursor.execute(self.compose(name, pieces), values)]
+        return [make(value) for value in cursor.execute(self._compose(name, pieces), values)]
 
     def fetch_value(
         self,
@@ -120,30 +120,15 @@ class Statements:
             raise self._no_row(name)
         return found[0]
 
-    def compose(self, name: str, pieces: Pieces | None = None) -> bytes | sql.Composed:
-        """The text of a statement, its pieces filled in."""
-        text = read_statements(self.file)[name]
-        return text if pieces is None else sql.SQL(text.decode()).format(**pieces)
+    def compose_text(self, name: str, pieces: Pieces | None = None) -> str:
+        """The text of a statement with its pieces, for a connection that is not one of psycopg."""
+        return self.texts[name] if pieces is None else sql.SQL(self.texts[name]).format(**pieces).as_string(None)
+
+    def _compose(self, name: str, pieces: Pieces | None) -> bytes | sql.Composed:
+        text = self.texts[name]
+        return text.encode() if pieces is None else sql.SQL(text).format(**pieces)
 
     def _no_row(self, name: str) -> PenstockError:
         return PenstockError(
             f"the statement {name} of {self.file}.sql returned no row.", next_step=advice.REPORT_DEFECT
         )
-
-
-class Room:
-    """The statements of a file with rows as dictionaries; new code uses `Statements`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def run(self, connection: Connection, statement: str, /, **values: object) -> psycopg.Cursor[dict[str, Any]]:
-        """Run a named statement."""
-        return connection.cursor(row_factory=dict_row).execute(read_statements(self.name)[statement], values)
-
-    def run_for_row(self, connection: Connection, statement: str, /, **values: object) -> dict[str, Any]:
-        """Run a named statement that always returns a row."""
-        row = self.run(connection, statement, **values).fetchone()
-        if row is None:
-            raise PenstockError(f"the statement {statement} returned no row.", next_step=advice.REPORT_DEFECT)
-        return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from psycopg.types.json import Jsonb
 
@@ -269,14 +269,8 @@ def read_quarantined_offsets(connection: Connection, load_id: int, range_: Range
 def compose_rebuild(pieces: Pieces) -> tuple[str, str, str]:
     """The statements create_again, hash_again and compare_again as text: executors run them without psycopg."""
     names = ("create_again", "hash_again", "compare_again")
-    create, hash_, compare = (_compose_text(name, pieces) for name in names)
+    create, hash_, compare = (_statements.compose_text(name, pieces) for name in names)
     return create, hash_, compare
-
-
-def _compose_text(name: str, pieces: Pieces) -> str:
-    text: Any = _statements.compose(name, pieces)
-    composed: str = text.as_string(None)
-    return composed
 
 
 def _make_reread(load_id: int, task: int, records: int, log_hash: int, rows: int, row_hash: Decimal) -> RereadChunk:

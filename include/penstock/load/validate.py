@@ -8,24 +8,19 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg import sql
-
 from penstock import advice
 from penstock.errors import ChecksCrashedError, FencedError
+from penstock.ledger.check_result import count_warnings, keep_row_hashes, lock_load
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
-from penstock.ledger.statements import Room, read_statements
 from penstock.target.postgres.attempt import attempt_table, revoke_checks
 from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from decimal import Decimal
+    from collections.abc import Sequence
 
     from penstock.model.load import CheckResult, Load
     from penstock.quality.suite import Checked
-
-_run = Room("ledger/check_result").run
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +82,7 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
     if load.state == "held":
         return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, summary=_describe_held(load))
     if load.state in ("validated", "published"):
-        count = _count_warnings(connection, load)
+        count = count_warnings(connection, load.load_id)
         summary = f"{load.pipeline}: load {load.load_id} is {load.state} already; nothing was changed."
         return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, summary=summary)
     raise FencedError(
@@ -101,7 +96,7 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
 
 def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     """Store the results and change the load's state, in the caller's transaction, unless another process was faster."""
-    _run(connection, "lock_load", load_id=load.load_id)
+    lock_load(connection, load.load_id)
     current = read_load(connection, load.load_id)
     if current.state != "staged" or current.attempt != load.attempt:
         return _find_other_verdict(connection, current, load)
@@ -109,7 +104,8 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     # The checks of all pipelines run as one role, and must not read the rows of another pipeline's held load.
     revoke_checks(connection, load)
     record_checks(connection, load, results)
-    _store_fingerprints(connection, load, checked.row_hashes)
+    staged = attempt_table(load.load_id, load.attempt)
+    keep_row_hashes(connection, load.load_id, checked.row_hashes, staged, hash_row(load.declaration))
     cause = describe_failures(results)
     if cause is None:
         pass_checks(connection, load)
@@ -119,15 +115,6 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     warned = [result for result in results if not result.success and result.severity == "warning"]
     summary = _describe_held(settled) if cause else _describe_passed(settled, len(results), warned)
     return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), summary=summary)
-
-
-def _store_fingerprints(connection: Connection, load: Load, row_hashes: Mapping[int, Decimal]) -> None:
-    for partition, row_hash in row_hashes.items():
-        _run(connection, "keep_row_hash", load_id=load.load_id, partition=partition, row_hash=row_hash)
-    by_key = sql.SQL(read_statements("ledger/check_result")["keep_row_hashes_by_key"].decode()).format(
-        row_hash=hash_row(load.declaration), staged=attempt_table(load.load_id, load.attempt)
-    )
-    connection.execute(by_key, {"load_id": load.load_id})
 
 
 def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:
@@ -167,8 +154,3 @@ def _describe_passed(load: Load, checks: int, warned: Sequence[CheckResult]) -> 
     summary = f"{load.pipeline}: load {load.load_id} validated, {checks} checks"
     warnings = "; ".join(map(describe_result, warned))
     return f"{summary}, {len(warned)} warnings: {warnings}" if warned else summary
-
-
-def _count_warnings(connection: Connection, load: Load) -> int:
-    row = _run(connection, "count_warnings", load_id=load.load_id).fetchone()
-    return int(row["warnings"]) if row else 0

@@ -15,9 +15,10 @@ import psycopg
 from psycopg import sql
 
 from penstock.errors import ChecksCrashedError
+from penstock.ledger.check_result import lock_load
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.roles import CHECKER, LOADER, OWNER
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.attempt import attempt_table_name
 from penstock.target.postgres.table import STAGE_SCHEMA
 
@@ -28,12 +29,31 @@ if TYPE_CHECKING:
 
     from penstock.model.load import Load
 
-_query, _query_for_row = Room("quality/checker").run, Room("quality/checker").run_for_row
+_statements = Statements("quality/checker")
 
 log = logging.getLogger(__name__)
 
 IDLE = "10min"
 OWN_LOGIN = "set PENSTOCK_DB_CHECKER (in Airflow: the connection penstock_db_checker) to a login of its own, created by"
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """The rights that a role must not have: the first of each kind."""
+
+    name: str
+    is_superuser: bool
+    is_checker: bool
+    strong: str | None  # a role that it is a member of
+    writable: str | None  # a table
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRights:
+    """Whether a role may use a schema and read a table of it; None where there is no such schema or table."""
+
+    may_use: bool | None
+    may_read: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +107,8 @@ def choose_access(connection: Connection, db: str, checker: str | None) -> Acces
     """Choose the login and the role of the checks."""
     if checker is not None:
         return Access(checker, None, own_login=True)
-    row = _query_for_row(connection, "may_become", role=CHECKER)
-    return Access(db, CHECKER if row["may"] else None)
+    may_become = _statements.fetch_value(connection, bool, "may_become", role=CHECKER)
+    return Access(db, CHECKER if may_become else None)
 
 
 def open_checker(access: Access, timeout_minutes: int) -> psycopg.Connection[Any]:
@@ -127,18 +147,19 @@ def find_strength(connection: Connection, access: Access, schemas: Sequence[str]
     """Find a right that the checks' role must not have, and the statement that revokes it."""
     if not access.is_other:
         return None
-    row = _query_for_row(connection, "read_strength", role=access.role, strong=STRONG, schemas=list(schemas))
-    name = str(sql.Identifier(row["name"]).as_string(None))
-    if row["is_superuser"]:
+    where = {"role": access.role, "strong": STRONG, "schemas": list(schemas)}
+    found = _statements.fetch_only(connection, Strength, "read_strength", **where)
+    name = str(sql.Identifier(found.name).as_string(None))
+    if found.is_superuser:
         return f"their role {name} is a superuser", f"alter role {name} nosuperuser"
-    if not row["is_checker"]:
+    if not found.is_checker:
         return f"their role {name} is not a member of {CHECKER}", f"grant {CHECKER} to {name}"
-    if row["strong"]:
-        return f"their role {name} is a member of {row['strong']}", f"revoke {row['strong']} from {name}"
-    if row["writable"]:
+    if found.strong:
+        return f"their role {name} is a member of {found.strong}", f"revoke {found.strong} from {name}"
+    if found.writable:
         return (
-            f"their role {name} may write {row['writable']}",
-            f"revoke insert, update, delete, truncate on {row['writable']} from {name}, public",
+            f"their role {name} may write {found.writable}",
+            f"revoke insert, update, delete, truncate on {found.writable} from {name}, public",
         )
     return None
 
@@ -155,10 +176,10 @@ STRONG = [
 
 def grant_reads(connection: Connection, load: Load) -> None:
     """Grant the checks to read the attempt's table and the tables under `checks_read`, in the caller's transaction."""
-    if not _query_for_row(connection, "role_exists", role=CHECKER)["found"]:
+    if not _statements.fetch_value(connection, bool, "role_exists", role=CHECKER):
         return
     # Two validations of one attempt take turns, because PostgreSQL refuses two concurrent grants on one table.
-    Room("ledger/check_result").run(connection, "lock_load", load_id=load.load_id)
+    lock_load(connection, load.load_id)
     _grant(connection, load, STAGE_SCHEMA, attempt_table_name(load.load_id, load.attempt))
     for table in load.declaration.checks_read:
         _grant(connection, load, table.schema_name, table.table_name)
@@ -166,22 +187,27 @@ def grant_reads(connection: Connection, load: Load) -> None:
 
 def _grant(connection: Connection, load: Load, schema: str, table: str) -> None:
     named = sql.Identifier(schema, table).as_string(None)
-    row = _query_for_row(connection, "may_read", role=CHECKER, schema=schema, table=table)
-    if row["may_use"] is None or row["may_read"] is None:
+    rights = _read_rights(connection, schema, table)
+    if rights.may_use is None or rights.may_read is None:
         raise _not_readable(load, f"the table {named} does not exist", "name an existing table under `checks_read`")
     usage = f"grant usage on schema {sql.Identifier(schema).as_string(None)} to {CHECKER}"
-    statements = [] if row["may_use"] else [usage]
-    statements += [] if row["may_read"] else [f"grant select on {named} to {CHECKER}"]
+    statements = [] if rights.may_use else [usage]
+    statements += [] if rights.may_read else [f"grant select on {named} to {CHECKER}"]
     for statement in statements:
         try:
             with connection.transaction():
                 connection.execute(statement.encode())
         except psycopg.errors.InsufficientPrivilege:
             break
-    row = _query_for_row(connection, "may_read", role=CHECKER, schema=schema, table=table)
-    if not (row["may_use"] and row["may_read"]):
+    rights = _read_rights(connection, schema, table)
+    if not (rights.may_use and rights.may_read):
         missing = "; ".join(statements)
         raise _not_readable(load, f"they may not read {named}", f"run `{missing};` as the owner of {named}")
+
+
+def _read_rights(connection: Connection, schema: str, table: str) -> ReadRights:
+    where = {"role": CHECKER, "schema": schema, "table": table}
+    return _statements.fetch_only(connection, ReadRights, "may_read", **where)
 
 
 def _not_readable(load: Load, what: str, next_step: str) -> ChecksCrashedError:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from psycopg import sql
-
 from penstock.declaration.pipeline import Pipeline
-from penstock.ledger.statements import read_statements
+from penstock.ledger import check_result
 from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
 
+    from psycopg import sql
+
 MOST_SAMPLES = 10
-NOTHING = sql.SQL("")
 
 # Runs one statement with its values; the rows are mappings by column name.
 Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]]"
@@ -60,9 +59,9 @@ class AttemptCounts:
 def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> AttemptCounts:
     """Count the rows of an attempt. `ask` runs a statement on the caller's connection."""
     values: dict[str, object] = {"load_id": load_id, "attempt": attempt, "table": table.as_string(None)}
-    [planned] = ask(read_statements("ledger/check_result")["read_declaration"].decode(), values)
+    [planned] = ask(check_result.compose_declaration(), values)
     row_hash = hash_row(Pipeline.read_kept(planned["declaration"]))
-    rows = ask(_statement("count_staged", table, row_hash), values)
+    rows = ask(check_result.compose_count(table, row_hash), values)
     return AttemptCounts(
         [
             PartitionCounts(
@@ -87,12 +86,6 @@ def _sample(
     }
     chosen = {**values, "partition": row["partition"], "most": MOST_SAMPLES}
     failed = [name for name, count in wrong.items() if count]
-    return {name: [found["found"] for found in ask(_statement(name, table), chosen)] for name in failed}
-
-
-def _statement(name: str, table: sql.Identifier, row_hash: sql.Composable = NOTHING) -> str:
-    return (
-        sql.SQL(read_statements("ledger/check_result")[name].decode())
-        .format(staged=table, row_hash=row_hash)
-        .as_string(None)
-    )
+    return {
+        name: [found["found"] for found in ask(check_result.compose_sample(name, table), chosen)] for name in failed
+    }

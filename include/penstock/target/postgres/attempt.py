@@ -9,8 +9,9 @@ from psycopg import sql
 
 from penstock import advice
 from penstock.errors import StageError
+from penstock.ledger.maintenance import find_stale_tables
 from penstock.ledger.roles import CHECKER
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.leaves import add_missing_columns, attach_as_leaf, create_leaf, lock_target_alone
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
 from penstock.target.postgres.table import STAGE_SCHEMA, join_names
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
 
-run = Room("target/postgres/attempt").run
+_statements = Statements("target/postgres/attempt")
 
 
 def attempt_table_name(load_id: int, attempt: int) -> str:
@@ -43,7 +44,8 @@ def end_losing_tries(connection: Connection, load: Load, attempt: int) -> None:
 
     Such a session would keep the primary key from being built.
     """
-    run(connection, "end_losing_tries", table=attempt_table(load.load_id, attempt).as_string(None))
+    table = attempt_table(load.load_id, attempt).as_string(None)
+    _statements.execute(connection, "end_losing_tries", table=table)
 
 
 def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
@@ -87,8 +89,7 @@ def publish_attempt_table(connection: Connection, load: Load) -> None:
 def revoke_checks(connection: Connection, load: Load) -> None:
     """Take the right to read the current attempt's table from the role of the checks, if the role has the right."""
     table = attempt_table(load.load_id, load.attempt)
-    row = run(connection, "is_granted", table=table.as_string(None), role=CHECKER).fetchone()
-    if row and row["granted"]:
+    if _statements.fetch_value(connection, bool, "is_granted", table=table.as_string(None), role=CHECKER):
         connection.execute(sql.SQL("revoke select on {} from {}").format(table, sql.Identifier(CHECKER)))
 
 
@@ -98,13 +99,13 @@ def sweep_attempt_tables(connection: Connection) -> list[str]:
     A stopped attempt may still write to its table; the next sweep drops that table.
     """
     swept = []
-    for row in run(connection, "find_stale_tables").fetchall():
+    for name in find_stale_tables(connection):
         try:
             with connection.transaction():
                 connection.execute("set local lock_timeout = '200ms'")
-                table = sql.Identifier(STAGE_SCHEMA, row["name"])
+                table = sql.Identifier(STAGE_SCHEMA, name)
                 connection.execute(sql.SQL("drop table if exists {}").format(table))
-                swept.append(row["name"])
+                swept.append(name)
         except psycopg.errors.LockNotAvailable:
             continue
     return swept

@@ -10,15 +10,3 @@ where l.locktype = 'relation' and l.database = (select oid from pg_database wher
 -- Whether a role may read a table by a grant to this very role.
 select exists (select from pg_class c cross join lateral aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee
                where c.oid = to_regclass(%(table)s) and r.rolname = %(role)s) as granted
-
--- name: find_stale_tables
--- Tables of attempts that are not the current ones of their loads, or whose loads have ended. The table of a published
--- attempt has left this schema.
-select c.relname as name
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-cross join lateral regexp_match(c.relname, '^load_(\d+)_(\d+)$') as found
-join penstock.load l on l.load_id = found[1]::bigint
-where n.nspname = 'penstock_stage' and c.relkind = 'r'
-  and (l.attempt <> found[2]::int
-       or l.state not in ('planned', 'staging', 'staged', 'validated', 'held'))

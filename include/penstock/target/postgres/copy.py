@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from penstock import advice
 from penstock.errors import FencedError, StageError
 from penstock.ledger.session import OVERRIDE, make_parameters
-from penstock.ledger.statements import read_statements
+from penstock.ledger.stage_task import compose_find, compose_settle
 from penstock.model.ranges import Range
 from penstock.records.quarantine import make_quarantine
 from penstock.target.postgres.table import STAGE_SCHEMA
@@ -166,7 +166,7 @@ def _write_quarantine(cursor: Any, stream: RowStream) -> None:  # noqa: ANN401
 def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[WrittenChunk] | None:  # noqa: ANN401
     """Find the counts of these chunks if another try has written them; refuse an attempt that is not current."""
     tasks = [chunk.task for chunk in chunks]
-    cursor.execute(_statement("find_stage_tasks"), (assignment.load_id, assignment.attempt, min(tasks), max(tasks)))
+    cursor.execute(compose_find(), (assignment.load_id, assignment.attempt, min(tasks), max(tasks)))
     found = cursor.fetchall()
     if not found or not found[0][0]:
         raise FencedError(
@@ -210,12 +210,8 @@ def _settle(
         | {"log_hash": seen[each.task].hash}
         for chunk, each in zip(chunks, written, strict=True)
     ]
-    cursor.execute(_statement("settle_stage_tasks"), (assignment.load_id, assignment.attempt, json.dumps(rows)))
+    cursor.execute(compose_settle(), (assignment.load_id, assignment.attempt, json.dumps(rows)))
     return len(cursor.fetchall()) == len(chunks)
-
-
-def _statement(name: str) -> str:
-    return read_statements("ledger/stage_task")[name].decode()
 
 
 def _raise_vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:

@@ -14,13 +14,14 @@ from psycopg import sql
 from penstock import advice
 from penstock.errors import PenstockError
 from penstock.ledger import maintenance
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.levels import Leaf
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
 from penstock.target.postgres.rows import move_rows
 from penstock.target.postgres.table import (
     KEPT_SCHEMA,
     OWN_SCHEMAS,
+    Column,
     add_columns,
     find_default_partition,
     find_free_name,
@@ -38,15 +39,21 @@ if TYPE_CHECKING:
     from penstock.model.load import Load
     from penstock.model.ranges import Range
 
-run = Room("target/postgres/leaves").run
+_statements = Statements("target/postgres/leaves")
 
 
 @dataclass(frozen=True, slots=True)
 class HoldingLeaf:
     """The leaf that holds the rows of a load, and whether it holds rows of this load only."""
 
-    table: sql.Identifier
+    schema: str
+    name: str
     is_exclusive: bool
+
+    @property
+    def table(self) -> sql.Identifier:
+        """The leaf as a table."""
+        return sql.Identifier(self.schema, self.name)
 
 
 def read_leaves(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> list[Leaf]:
@@ -94,11 +101,10 @@ def add_missing_columns(connection: Connection, target: Target, table: sql.Ident
     """Add to a table the columns that the target received after the table was created: null in the rows it has."""
     # The same lock that ATTACH takes next: it keeps other sessions from adding a column in between.
     connection.execute(sql.SQL("lock table only {} in share update exclusive mode").format(target_identifier(target)))
-    missing = run(
-        connection, "find_missing_columns", target=quote_target(target), table=table.as_string(None)
-    ).fetchall()
+    where = {"target": quote_target(target), "table": table.as_string(None)}
+    missing = _statements.fetch_all(connection, Column, "find_missing_columns", **where)
     if missing:
-        add_columns(connection, table, [(row["name"], row["type"]) for row in missing])
+        add_columns(connection, table, [(column.name, column.type) for column in missing])
 
 
 def move_table(connection: Connection, table: sql.Identifier, schema: str, name: str) -> sql.Identifier:
@@ -108,11 +114,11 @@ def move_table(connection: Connection, table: sql.Identifier, schema: str, name:
     whose names are taken in the new schema receive other names.
     """
     old_schema, old_name = table._obj
-    taken = run(connection, "find_taken_indexes", table=table.as_string(None), schema=schema).fetchall()
-    for row in taken:
-        free = find_free_name(connection, schema, f"{name}_{row['name']}")
+    where = {"table": table.as_string(None), "schema": schema}
+    for index in _statements.fetch_values(connection, str, "find_taken_indexes", **where):
+        free = find_free_name(connection, schema, f"{name}_{index}")
         connection.execute(
-            sql.SQL("alter index {} rename to {}").format(sql.Identifier(old_schema, row["name"]), sql.Identifier(free))
+            sql.SQL("alter index {} rename to {}").format(sql.Identifier(old_schema, index), sql.Identifier(free))
         )
     rename, move = sql.SQL("alter table {} rename to {}"), sql.SQL("alter table {} set schema {}")
     if old_schema in OWN_SCHEMAS:
@@ -129,7 +135,7 @@ def end_merges(connection: Connection, target: Target) -> None:
 
     No other merge locks a leaf while the caller holds the lock of plan and publish.
     """
-    run(connection, "end_merges", target=quote_target(target))
+    _statements.execute(connection, "end_merges", target=quote_target(target))
 
 
 def lock_target_alone(connection: Connection, load: Load, leaves: Sequence[sql.Identifier] = ()) -> None:
@@ -192,8 +198,8 @@ def put_back(connection: Connection, load: Load) -> None:
 
 
 def _find_leaf(connection: Connection, load: Load) -> HoldingLeaf | None:
-    row = run(connection, "find_leaf", target=quote_target(load.declaration.target), load_id=load.load_id).fetchone()
-    return HoldingLeaf(sql.Identifier(row["schema"], row["name"]), row["is_exclusive"]) if row else None
+    where = {"target": quote_target(load.declaration.target), "load_id": load.load_id}
+    return _statements.fetch_one(connection, HoldingLeaf, "find_leaf", **where)
 
 
 def _create_kept_table(connection: Connection, load: Load) -> sql.Identifier:

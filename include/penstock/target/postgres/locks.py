@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
 
 from penstock import advice
 from penstock.errors import PenstockError
-from penstock.ledger.statements import read_statements
+from penstock.ledger.statements import Statements
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     Connection = psycopg.Connection[Any]
+
+_statements = Statements("target/postgres/locks")
 
 Mode = Literal["access exclusive", "share"]
 
@@ -115,11 +116,9 @@ def _cancel_autovacuum(connection: Connection, request: LockRequest) -> None:
 def find_holders(connection: Connection, request: LockRequest) -> list[LockHolder]:
     """Find the sessions whose locks conflict with the requested lock."""
     names = [table.as_string(None) for table in (request.table, *request.leaves)]
-    statements = read_statements("target/postgres/locks")
     refresh_session_view(connection)
-    with connection.cursor(row_factory=class_row(LockHolder)) as cursor:
-        modes = list(CONFLICTS[request.mode])
-        return cursor.execute(statements["find_holders"], {"tables": names, "modes": modes}).fetchall()
+    where = {"tables": names, "modes": list(CONFLICTS[request.mode])}
+    return _statements.fetch_all(connection, LockHolder, "find_holders", **where)
 
 
 def refresh_session_view(connection: Connection) -> None:
@@ -127,7 +126,7 @@ def refresh_session_view(connection: Connection) -> None:
 
     Without this, PostgreSQL repeats within a transaction the list that it showed first.
     """
-    connection.execute(read_statements("target/postgres/locks")["refresh_session_view"])
+    _statements.execute(connection, "refresh_session_view")
 
 
 def _make_in_use_error(request: LockRequest, holders: Sequence[LockHolder]) -> PenstockError:

@@ -25,7 +25,7 @@ from penstock.ledger.connection import connect
 from penstock.ledger.load import find_open_loads
 from penstock.ledger.pipeline import lock_pipeline, lock_pipeline_now
 from penstock.ledger.roles import read_own_role
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.leaves import attach_leaf, create_leaf, move_table, read_leaves
 from penstock.target.postgres.levels import Leaf, make_merged_leaf
 from penstock.target.postgres.locks import LockRequest, lock_once, refresh_session_view
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
 
-run = Room("target/postgres/merge").run
+_statements = Statements("target/postgres/merge")
 
 # `end_merges` in leaves.sql finds the sessions of a merge by this name.
 APPLICATION = "penstock maintain"
@@ -68,6 +68,21 @@ class LeafError(Exception):
 
 class InUseError(PenstockError):
     """The target was in use for too long. Other merges of its leaves would wait for the same sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock of the server."""
+
+    moment: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of the target; `definition` is the part of CREATE INDEX that follows the name of the table."""
+
+    is_unique: bool
+    definition: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,30 +305,28 @@ def _take_over_locks(swapper: Connection, merge: Merge) -> None:
 
 
 def _read_clock(connection: Connection) -> datetime:
-    (row,) = run(connection, "read_clock").fetchall()
+    moment = _statements.fetch_only(connection, Clock, "read_clock").moment
     connection.rollback()
-    moment: datetime = row["moment"]
     return moment
 
 
-def _read_indexes(connection: Connection, merge: Merge) -> list[tuple[bool, str]]:
+def _read_indexes(connection: Connection, merge: Merge) -> list[Index]:
     """Read all indexes of the target. ATTACH would build an index that the merged leaf misses while readers wait."""
-    found = run(connection, "read_indexes", target=quote_target(merge.pipeline.target))
-    return [(row["is_unique"], row["definition"]) for row in found]
+    return _statements.fetch_all(connection, Index, "read_indexes", target=quote_target(merge.pipeline.target))
 
 
-def _build_indexes(connection: Connection, merge: Merge, indexes: Iterable[tuple[bool, str]]) -> None:
+def _build_indexes(connection: Connection, merge: Merge, indexes: Iterable[Index]) -> None:
     """Build the primary key, then the indexes.
 
     The key includes the load, because partition and offset mean another record after the topic was created again.
     """
     table = merge.staged
     connection.execute(sql.SQL("alter table {} add primary key (_partition, _offset, _load_id)").format(table))
-    for is_unique, definition in indexes:
+    for index in indexes:
         # The definition is text that PostgreSQL itself produced.
         connection.execute(
             sql.SQL("create {} index on {} {}").format(
-                sql.SQL("unique" if is_unique else ""), table, sql.SQL(definition)
+                sql.SQL("unique" if index.is_unique else ""), table, sql.SQL(index.definition)
             )
         )
     connection.execute(sql.SQL("analyze {}").format(table))
@@ -341,9 +354,9 @@ def _try_lock_idle_target(swapper: Connection, merge: Merge, moment: datetime) -
     # A snapshot from before the commit of the copy does not see the rows of the new leaf, and would find neither the
     # old leaves nor these rows. So such snapshots must end first.
     refresh_session_view(swapper)
-    if run(swapper, "find_waiting").fetchone():
+    if _statements.fetch_values(swapper, int, "find_waiting"):
         raise _make_postponed_error(merge, WAITING_SESSION)
-    if run(swapper, "find_older_snapshot", moment=moment).fetchone():
+    if _statements.fetch_values(swapper, int, "find_older_snapshot", moment=moment):
         return False
     try:
         with swapper.transaction():

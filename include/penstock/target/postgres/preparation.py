@@ -9,7 +9,8 @@ from psycopg import sql
 
 from penstock import advice
 from penstock.errors import DeclarationError
-from penstock.ledger.statements import Room
+from penstock.ledger.coverage import find_published
+from penstock.ledger.statements import Statements
 from penstock.target.postgres.leaves import end_merges
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
 from penstock.target.postgres.table import (
@@ -17,6 +18,7 @@ from penstock.target.postgres.table import (
     describe_columns,
     find_free_name,
     join_names,
+    make_identifier,
     quote_target,
     read_columns,
     target_identifier,
@@ -28,7 +30,23 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.target.postgres.locks import Mode
 
-run = Room("target/postgres/preparation").run
+_statements = Statements("target/postgres/preparation")
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """An addition to the target that stops a publish, or keeps rows from being replaced, and how to remove it."""
+
+    obstacle: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Whether this role may create leaves beside the target, and attach them to the target."""
+
+    may_create: bool
+    may_attach: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +74,15 @@ def examine_target(connection: Connection, pipeline: Pipeline) -> Examined:
 def _refuse_lost_target(connection: Connection, pipeline: Pipeline) -> None:
     """Refuse a target that was dropped or renamed: an empty table in its place would hide the loss."""
     target = pipeline.target
-    row = run(
-        connection, "find_published", pipeline=pipeline.name, schema=target.schema_name, table=target.table_name
-    ).fetchone()
-    if not row or not row["loads"]:
+    published = find_published(connection, pipeline.name, target.schema_name, target.table_name)
+    if not published.loads:
         return
-    tables, statements = row["renamed_tables"], row["rename_statements"]
+    tables, statements = published.renamed_tables, published.rename_statements
     renamed = (
         f" {' and '.join(tables)} holds rows of these loads: it seems to be the target, renamed." if tables else ""
     )
     raise DeclarationError(
-        f"the target {target} does not exist, and {row['loads']} loads are published in it.{renamed} Nothing is "
+        f"the target {target} does not exist, and {published.loads} loads are published in it.{renamed} Nothing is "
         "created in its place.",
         pipeline=pipeline.name,
         next_step=advice.bring_target_back(statements[0] if statements else None),
@@ -76,8 +92,8 @@ def _refuse_lost_target(connection: Connection, pipeline: Pipeline) -> None:
 def _refuse_other_table(connection: Connection, pipeline: Pipeline) -> None:
     """Refuse a target that is not a table partitioned by load: nothing can be attached to it."""
     target = pipeline.target
-    row = run(connection, "is_partitioned_by_load", schema=target.schema_name, table=target.table_name).fetchone()
-    if row and not row["is_partitioned_by_load"]:
+    where = {"schema": target.schema_name, "table": target.table_name}
+    if False in _statements.fetch_values(connection, bool, "is_partitioned_by_load", **where):
         raise DeclarationError(
             f"the target {target} exists and is not a table partitioned by range (_load_id).",
             pipeline=pipeline.name,
@@ -87,13 +103,13 @@ def _refuse_other_table(connection: Connection, pipeline: Pipeline) -> None:
 
 def _refuse_obstacles(connection: Connection, pipeline: Pipeline) -> None:
     """Refuse additions to the target that would stop a publish, or keep rows from being replaced."""
-    found = run(connection, "find_obstacles", target=quote_target(pipeline.target)).fetchall()
+    found = _statements.fetch_all(connection, Obstacle, "find_obstacles", target=quote_target(pipeline.target))
     if found:
         raise DeclarationError(
             f"the target {pipeline.target} has additions that keep loads from being published: "
-            f"{', '.join(row['obstacle'] for row in found)}.",
+            f"{', '.join(each.obstacle for each in found)}.",
             pipeline=pipeline.name,
-            next_step=advice.remove_obstacles([row["remedy"] for row in found]),
+            next_step=advice.remove_obstacles([each.remedy for each in found]),
         )
 
 
@@ -122,9 +138,10 @@ def compare_columns(pipeline: Pipeline, found: dict[str, tuple[str, bool]]) -> l
 def find_missing_rights(connection: Connection, pipeline: Pipeline) -> list[str]:
     """Name the rights that this role needs on the target and does not have."""
     target = pipeline.target
-    row = run(connection, "check_rights", schema=target.schema_name, table=target.table_name).fetchone()
-    rights = {"create tables in its schema": "may_create", "own it": "may_attach"}
-    return [right for right, column in rights.items() if row and not row[column]]
+    where = {"schema": target.schema_name, "table": target.table_name}
+    rights = _statements.fetch_only(connection, Rights, "check_rights", **where)
+    needed = {"create tables in its schema": rights.may_create, "own it": rights.may_attach}
+    return [right for right, granted in needed.items() if not granted]
 
 
 def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
@@ -152,7 +169,7 @@ def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
     """
     _lock_preparation(connection, pipeline)
     target = pipeline.target
-    present = {tuple(row["columns"]) for row in run(connection, "read_indexed_columns", target=quote_target(target))}
+    present = _statements.fetch_values(connection, tuple, "read_indexed_columns", target=quote_target(target))
     for columns in pipeline.indexes:
         if columns in present:
             continue
@@ -168,21 +185,20 @@ def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
 
 def _lock_preparation(connection: Connection, pipeline: Pipeline) -> None:
     """Let one process at a time prepare a target."""
-    run(connection, "lock_preparation", target=str(pipeline.target))
+    _statements.execute(connection, "lock_preparation", target=str(pipeline.target))
 
 
 def _request_all(connection: Connection, pipeline: Pipeline, mode: Mode = "access exclusive") -> LockRequest:
     """Request a lock on the target and on all of its partitions."""
-    found = run(connection, "read_partitions", target=quote_target(pipeline.target))
-    partitions = tuple(sql.Identifier(row["schema"], row["name"]) for row in found)
-    return LockRequest(target_identifier(pipeline.target), partitions, mode, pipeline.name)
+    where = {"target": quote_target(pipeline.target)}
+    partitions = _statements.fetch_all(connection, make_identifier, "read_partitions", **where)
+    return LockRequest(target_identifier(pipeline.target), tuple(partitions), mode, pipeline.name)
 
 
 def _create_target(connection: Connection, pipeline: Pipeline) -> None:
     target = pipeline.target
     # CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists.
-    row = run(connection, "schema_exists", schema=target.schema_name).fetchone()
-    if row and not row["schema_exists"]:
+    if not _statements.fetch_value(connection, bool, "schema_exists", schema=target.schema_name):
         connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(target.schema_name)))
     columns = sql.SQL(", ").join(
         sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL("not null" if required else ""))

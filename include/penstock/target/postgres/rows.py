@@ -8,24 +8,23 @@ own, made from the row's offset, so that two exchanged values change the hash of
 from __future__ import annotations
 
 from dataclasses import asdict
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from penstock.declaration.carried import ADDRESS_NAMES
 from penstock.declaration.columns import parse_type
-from penstock.ledger.statements import read_statements
+from penstock.ledger.statements import Statements
 from penstock.target.base import RowSum
 from penstock.target.postgres.table import describe_columns
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
-
     from penstock.declaration.columns import Family
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.model.ranges import Range
+
+_statements = Statements("target/postgres/rows")
 
 SEED_DISTANCE = 2**48
 
@@ -65,22 +64,17 @@ def count_rows(
     connection: Connection, table: sql.Identifier, load_id: int, range_: Range, pipeline: Pipeline
 ) -> RowSum:
     """Count and hash the rows that a load has of a range in a table, by the columns of a pipeline."""
-    found = _run_on_range(connection, "sum_rows", load_id, range_, table=table, row_hash=hash_row(pipeline))
-    return sum((RowSum(rows, Decimal(hash_)) for rows, hash_ in found), RowSum())
+    pieces = {"table": table, "row_hash": hash_row(pipeline)}
+    where = {"load_id": load_id, **asdict(range_)}
+    return _statements.fetch_only(connection, RowSum, "sum_rows", pieces, **where)
 
 
 def delete_rows(connection: Connection, table: sql.Identifier, load_id: int, range_: Range) -> None:
     """Delete the rows that a load has of a range."""
-    _run_on_range(connection, "delete_rows", load_id, range_, table=table)
+    _statements.execute(connection, "delete_rows", {"table": table}, load_id=load_id, **asdict(range_))
 
 
 def move_rows(connection: Connection, table: sql.Identifier, load_id: int, range_: Range, into: sql.Identifier) -> None:
     """Move the rows that a load has of a range into another table with the same columns in the same order."""
-    _run_on_range(connection, "move_rows", load_id, range_, table=table, into=into)
-
-
-def _run_on_range(
-    connection: Connection, statement: str, load_id: int, range_: Range, **pieces: sql.Composable
-) -> Cursor[Any]:
-    template = sql.SQL(read_statements("target/postgres/rows")[statement].decode())
-    return connection.execute(template.format(**pieces), {"load_id": load_id, **asdict(range_)})
+    pieces = {"table": table, "into": into}
+    _statements.execute(connection, "move_rows", pieces, load_id=load_id, **asdict(range_))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -11,7 +12,7 @@ from penstock import advice
 from penstock.declaration.carried import carried_columns
 from penstock.declaration.columns import parse_type
 from penstock.errors import PenstockError
-from penstock.ledger.statements import Room
+from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,21 @@ OWN_SCHEMAS = (STAGE_SCHEMA, KEPT_SCHEMA)
 MAX_NAME_BYTES = 63
 MAX_NAME_TRIES = 1000
 
-run = Room("target/postgres/table").run
+_statements = Statements("target/postgres/table")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, with its type in PostgreSQL's spelling."""
+
+    name: str
+    type: str
+    not_null: bool = False
+
+
+def make_identifier(schema: str, name: str) -> sql.Identifier:
+    """Name a table."""
+    return sql.Identifier(schema, name)
 
 
 def target_identifier(target: Target) -> sql.Identifier:
@@ -46,14 +61,15 @@ def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
 
 def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str, bool]]:
     """Read the columns that the target has, in the form of `describe_columns`; empty if the table does not exist."""
-    rows = run(connection, "read_columns", schema=target.schema_name, table=target.table_name)
-    return {row["name"]: (row["type"], row["not_null"]) for row in rows}
+    where = {"schema": target.schema_name, "table": target.table_name}
+    columns = _statements.fetch_all(connection, Column, "read_columns", **where)
+    return {column.name: (column.type, column.not_null) for column in columns}
 
 
 def find_default_partition(connection: Connection, target: Target) -> tuple[sql.Identifier, ...]:
     """Find the default partition of the target; an empty tuple if there is none. Only a person can have created it."""
-    found = run(connection, "find_default_partition", target=quote_target(target))
-    return tuple(sql.Identifier(row["schema"], row["name"]) for row in found)
+    where = {"target": quote_target(target)}
+    return tuple(_statements.fetch_all(connection, make_identifier, "find_default_partition", **where))
 
 
 def add_columns(connection: Connection, table: sql.Identifier, columns: Iterable[tuple[str, str]]) -> None:
@@ -77,13 +93,13 @@ def join_names(columns: Iterable[str]) -> sql.Composed:
 def find_free_name(connection: Connection, schema: str, wanted: str) -> str:
     """Find a name that no table, index or type of the schema has: the wanted one, or the wanted one with a number."""
     names = [shorten(wanted), *(shorten(f"{wanted}_{number}") for number in range(2, MAX_NAME_TRIES))]
-    row = run(connection, "find_free_name", schema=schema, names=names).fetchone()
-    if row is None:
+    free = _statements.fetch_values(connection, str, "find_free_name", schema=schema, names=names)
+    if not free:
         raise PenstockError(
             f"the schema {schema} has {len(names)} tables, indexes or types with names like {wanted}.",
             next_step=advice.RENAME_TABLES,
         )
-    return str(row["name"])
+    return free[0]
 
 
 def shorten(name: str) -> str:
