@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 
 from penstock.backfill.plan import plan_backfill
-from penstock.backfill.request import Asked
+from penstock.backfill.request import Request
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
 from penstock.load.plan import plan_load
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.backfill.plan import Backfill
-    from penstock.backfill.request import What
+    from penstock.backfill.request import Selection
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
     from penstock.verify.run import Verified
@@ -75,14 +75,14 @@ class Loader:
         return load.load_id
 
     def plan_backfill(
-        self, what: What, *, replace: bool = False, per_load: int | None = None, run: str | None = None
+        self, selection: Selection, *, replace: bool = False, per_load: int | None = None, run: str | None = None
     ) -> Backfill:
-        asked = Asked(what, "tester", replace, per_load)
-        return plan_backfill(self.db, self.settings.kafka, self.pipeline, asked, run or f"backfill {next(_runs)}")
+        request = Request(selection, "tester", replace, per_load)
+        return plan_backfill(self.db, self.settings.kafka, self.pipeline, request, run or f"backfill {next(_runs)}")
 
-    def backfill(self, what: What, *, replace: bool = False, per_load: int | None = None) -> list[int]:
+    def backfill(self, selection: Selection, *, replace: bool = False, per_load: int | None = None) -> list[int]:
         """Run a whole backfill; return the ids of its loads."""
-        planned = self.plan_backfill(what, replace=replace, per_load=per_load)
+        planned = self.plan_backfill(selection, replace=replace, per_load=per_load)
         for load_id in planned.load_ids:
             self.finish(load_id)
         return list(planned.load_ids)

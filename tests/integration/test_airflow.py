@@ -22,7 +22,7 @@ from fix_airflow import CANARY
 from fix_loads import stage_rows
 from loading_process import locked
 from penstock.backfill.plan import plan_backfill
-from penstock.backfill.request import AllGaps, Asked
+from penstock.backfill.request import AllGaps, Request
 from penstock.decide.rollback import roll_back
 from penstock.declaration.pipeline import read_pipelines
 from penstock.ledger.connection import open_ledger
@@ -255,8 +255,8 @@ def test_loads_are_alerted_at_once_if_their_log_is_lost_while_they_are_staged(
 
     # The same runs plan the loads first, so that the log is lost between their plans and their reads.
     live = plan_load(airflow.loads, settings, pipeline, "live").load
-    asked = Asked(AllGaps(), "ann")
-    (filling,) = plan_backfill(airflow.loads, settings, pipeline, asked, "filling").load_ids
+    request = Request(AllGaps(), "ann")
+    (filling,) = plan_backfill(airflow.loads, settings, pipeline, request, "filling").load_ids
     account.delete_before(25)
     assert live is not None
     for dag, run, load_id, task, offsets in (

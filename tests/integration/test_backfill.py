@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from declaring import COLUMNS, declare
 from loading_process import await_blocked
 from penstock.backfill.plan import preview_backfill
-from penstock.backfill.request import AllGaps, Asked, ByOffsets, ByTime, Span
+from penstock.backfill.request import AllGaps, ByOffsets, ByTime, Request, Span
 from penstock.backfill.run import renew_loads, run_backfill
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import FencedError, PenstockError, WrongUseError
@@ -73,7 +73,7 @@ def test_the_undo_of_a_rollback_brings_the_load_itself_back_even_after_a_column_
     assert (undone.load.state, loader.gaps()) == ("published", [])
     assert [row[:4] for row in loader.rows()][:20] == [row[:4] for row in before]
     assert find_faults(loader.db, account) == []
-    assert "is published already" in undo_rollback(loader.db, first, "ann", "again").told
+    assert "is published already" in undo_rollback(loader.db, first, "ann", "again").message
     assert loader.query("select count(*) from pg_class where relnamespace = 'penstock_kept'::regnamespace") == [(0,)]
 
 
@@ -82,7 +82,7 @@ def test_a_rollback_whose_offsets_were_loaded_again_cannot_be_undone(start: Star
     account.send_orders(20)
     first = loader.load()
     roll_back(loader.db, first, "ann", "a mistake")
-    assert "is rolled back already" in roll_back(loader.db, first, "ann", "again").told
+    assert "is rolled back already" in roll_back(loader.db, first, "ann", "again").message
     loader.backfill(offsets((0, 5, 10)))
 
     with pytest.raises(FencedError, match="have loaded some of its offsets again"):
@@ -165,10 +165,10 @@ def test_a_refused_backfill_writes_nothing_and_a_dry_run_neither(start: Start) -
     account, loader = start()
     account.send_orders(20)
     loader.load()
-    asked = Asked(offsets((0, 5, 10)), "tester", replace=True, offsets_per_load=2)
+    request = Request(offsets((0, 5, 10)), "tester", replace=True, offsets_per_load=2)
 
-    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, asked)
-    with pytest.raises(WrongUseError, match="load 1 has brought it") as refused:
+    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, request)
+    with pytest.raises(WrongUseError, match="load 1 has published it") as refused:
         loader.plan_backfill(offsets((0, 5, 10)))
 
     assert [sum(map(len, load)) for load in draft.loads] == [2, 2, 1]
@@ -233,9 +233,9 @@ def test_gaps_of_an_interrupted_backfill_are_named_with_the_command_to_resume(st
     account.send_orders(30)
     roll_back(loader.db, loader.load(), "ann", "why not")
     loader.plan_backfill(offsets((0, 0, 20)))
-    asked = Asked(AllGaps(), "tester")
+    request = Request(AllGaps(), "tester")
 
-    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, asked)
+    draft = preview_backfill(loader.db, loader.settings.kafka, loader.pipeline, request)
     assert [str(held.range) for held in draft.choice.planned] == ["partition 0 offsets [0, 20)"]
     loader.backfill(AllGaps())
     with pytest.raises(FencedError, match=r"(?s)offsets \[0, 20\) by load 2 of backfill 1.*orders --resume 1`"):

@@ -26,7 +26,7 @@ from fix_loads import fill_attempt, record_tasks
 from guarding import guard
 from loading_process import await_true, query
 from penstock.backfill.plan import plan_backfill
-from penstock.backfill.request import Asked, ByOffsets, Span
+from penstock.backfill.request import ByOffsets, Request, Span
 from penstock.cli.main import app
 from penstock.decide.adopt import adopt
 from penstock.errors import IdentityError, KafkaError
@@ -74,9 +74,9 @@ class Log:
 
     def replace(self, *spans: Span, rows: set[tuple[int, int]] | None = None) -> int:
         """Load offsets again that are there."""
-        asked = Asked(ByOffsets(spans), "tester", replace=True)
+        request = Request(ByOffsets(spans), "tester", replace=True)
         pipeline = declare(self.account.topic)
-        planned = plan_backfill(self.db, self.settings, pipeline, asked, f"backfill {len(self.loads())}")
+        planned = plan_backfill(self.db, self.settings, pipeline, request, f"backfill {len(self.loads())}")
         (load_id,) = planned.load_ids
         with connect(self.db) as connection:
             load = read_load(connection, load_id)
@@ -354,7 +354,7 @@ def test_an_open_transaction_is_reported_with_its_producer_until_it_ends(log: Lo
     log.account.send_orders(4)  # [5, 9)
     log.load()
 
-    told = plan_load(log.db, log.settings, declare(log.account.topic), "nothing").told
+    told = plan_load(log.db, log.settings, declare(log.account.topic), "nothing").message
     assert "6 offsets of partitions 0 are behind open transactions" in told
     (found,) = find_open_transactions(log.settings, [log.account.topic])
     (producer,) = find_active_producers(log, 3)

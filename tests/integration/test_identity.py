@@ -330,7 +330,7 @@ def test_nothing_is_adopted_where_the_log_fits_or_where_only_a_transaction_holds
 
     producer.abort_transaction(30)
     loader.query("update penstock.position set position = 60 returning 1")
-    with pytest.raises(WrongUseError, match="gone on with from there, not from the latest"):
+    with pytest.raises(WrongUseError, match="continue from their positions, not from the latest"):
         adopt_as_ann(loader, "latest")
     with pytest.raises(WrongUseError, match="--why is empty"):
         adopt(loader.db, loader.settings.kafka, loader.pipeline, None, "ann", " ")
@@ -359,7 +359,7 @@ def test_what_was_planned_before_an_adoption_is_never_published_after_it_nor_pla
     loader.query(f"update penstock.load set state = 'failed' where load_id in ({one}, {two}) returning 1")
     with connect(loader.db) as connection, pytest.raises(FencedError):
         renew_loads(connection, loader.pipeline, int(backfill.backfill_id or 0))
-    with pytest.raises(WrongUseError, match="was loaded before the log was adopted"):
+    with pytest.raises(WrongUseError, match="belong to the log before the adoption"):
         loader.plan_backfill(ByOffsets((Span(0, 0, 5),)), replace=True)
     assert loader.rows() == []
 
@@ -430,7 +430,7 @@ def test_an_adoption_is_of_what_was_shown(start: Start) -> None:
     shown = preview_adoption(loader.db, loader.settings.kafka, loader.pipeline, None)
     create_again(account)
 
-    with pytest.raises(FencedError, match="changed since it was shown"):
+    with pytest.raises(FencedError, match="changed since the preview"):
         adopt(loader.db, loader.settings.kafka, loader.pipeline, None, "ann", "moved", shown)
 
     assert loader.query("select count(*) from penstock.generations") == [(1,)]

@@ -111,7 +111,7 @@ def test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_n
 
     accepted = accept(loader)
 
-    assert "recorded as lost: partition 0 offsets [0, 6)" in accepted.told
+    assert "recorded as lost: partition 0 offsets [0, 6)" in accepted.message
     assert losses(loader) == [(0, 0, 6, "ann", "they are gone")]
     assert loader.gaps() == []
     assert holds(loader) == [("log_lost", "ann accepted the loss: they are gone")]
@@ -199,7 +199,7 @@ def test_a_loss_with_nothing_left_to_load_is_recorded_too(start: Start) -> None:
     planned = plan(loader)
 
     assert planned.load is None
-    assert "passed over: partition 0 offsets [0, 10) are lost" in planned.told
+    assert "passed over: partition 0 offsets [0, 10) are lost" in planned.message
     assert loader.query("select position from penstock.positions") == [(10,)]
     assert [row[:3] for row in losses(loader)] == [(0, 0, 10)]
 
@@ -218,7 +218,7 @@ def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: 
     assert "penstock adopt orders" in stopped.value.next_step
     assert losses(loader) == []
     assert holds(loader) == [("log_cut", None)]
-    with pytest.raises(WrongUseError, match="the log was cut") as refused:
+    with pytest.raises(WrongUseError, match="the log was truncated") as refused:
         accept(loader)
     assert "penstock adopt orders" in refused.value.next_step
     assert losses(loader) == []

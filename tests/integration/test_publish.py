@@ -54,7 +54,7 @@ def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together
     assert rows(db, "select * from penstock.gaps") == []
 
 
-def test_a_replay_waits_for_a_query_that_is_planned_and_has_not_yet_begun_to_read(db: str, bound: Bind) -> None:
+def test_a_replay_waits_for_a_query_that_is_planned_and_reads_no_row_yet(db: str, bound: Bind) -> None:
     whole = validated_load(db, 0, 100)
     kafka = bound(db)
     publish_load(db, kafka, whole)
@@ -88,14 +88,14 @@ def _waits_for_a_table(db: str) -> bool:
     return bool(rows(db, "select 1 from pg_locks where locktype = 'relation' and not granted"))
 
 
-def test_publishing_twice_leaves_it_as_it_is_and_says_so(db: str, bound: Bind) -> None:
+def test_a_second_publish_changes_nothing_and_reports_it(db: str, bound: Bind) -> None:
     load_id = validated_load(db, 0, 100)
     publish_load(db, bound(db), load_id)
 
     again = publish_load(db, bound(db), load_id)
 
     assert not again.by_this_call
-    assert again.told == f"orders: load {load_id} is published already; it stays."
+    assert again.message == f"orders: load {load_id} is published already; it stays."
     assert rows(db, "select count(*) from analytics.orders") == [(100,)]
 
 
@@ -120,7 +120,7 @@ def test_a_load_whose_position_moved_is_fenced_and_publishes_nothing(db: str, bo
     with psycopg.connect(db) as connection:
         connection.execute("update penstock.position set position = 60")
 
-    with pytest.raises(FencedError, match="the position of partition 0 is not 0 any more"):
+    with pytest.raises(FencedError, match="the position of partition 0 is no longer 0"):
         publish_load(db, bound(db), load_id)
 
     assert rows(db, "select count(*) from analytics.orders") == [(0,)]
@@ -178,12 +178,12 @@ def test_publish_reads_no_row_of_the_load(db: str) -> None:
     load_id = validated_load(db, 0, 1000)
     with psycopg.connect(db) as connection:
         connection.execute("set client_min_messages = debug1")
-        told: list[str] = []
-        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        notices: list[str] = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
         publish_in(connection, load_id)
 
-    assert any("implied by existing constraints" in message for message in told), told
-    assert not any("verifying table" in message for message in told), told
+    assert any("implied by existing constraints" in message for message in notices), notices
+    assert not any("verifying table" in message for message in notices), notices
 
 
 def test_indexes_are_built_before_publish_and_attached_with_it(db: str, bound: Bind) -> None:
@@ -264,7 +264,7 @@ def test_a_broken_connection_while_dropping_old_tables_is_not_a_failed_publish(
     assert "tables of old attempts stay" in caplog.text
 
 
-def test_options_in_a_persons_own_uri_are_kept_beside_those_of_penstock(db: str) -> None:
+def test_options_of_the_uri_are_kept_beside_those_of_penstock(db: str) -> None:
     with connect(psycopg.conninfo.make_conninfo(db, options="-c search_path=analytics")) as connection:
         assert connection.execute("show search_path").fetchone() == ("pg_catalog, analytics",)
         assert connection.execute("show lock_timeout").fetchone() == ("1min",)
@@ -334,7 +334,7 @@ def test_a_commit_that_cannot_be_looked_up_has_an_unknown_outcome(
             await_blocked(db)
             proxy.refusing = True  # from now on the database is out of reach
             proxy.cut()
-            with pytest.raises(OutcomeUnknownError, match="COMMIT was under way"):
+            with pytest.raises(OutcomeUnknownError, match="broke during COMMIT"):
                 publishing.result(60)
         gate.rollback()
     await_true(lambda: rows(db, "select state from penstock.load") == [("published",)], "COMMIT went through")

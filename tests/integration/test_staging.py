@@ -264,7 +264,7 @@ def test_a_losing_try_that_hangs_in_its_copy_does_not_block_the_load(
 
 def test_a_driver_of_an_attempt_that_counts_no_more_is_fenced_off(spark: SparkSession, begun: Begun) -> None:
     begun.begin_again()
-    with pytest.raises(FencedError, match="attempt 1 is not current any more"):
+    with pytest.raises(FencedError, match="attempt 1 is no longer current"):
         begun.stage(spark)
     begun.stage(spark, attempt=2)
     assert begun.load().state == "staged"

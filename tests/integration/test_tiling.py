@@ -13,7 +13,7 @@ from penstock.ledger.connection import connect
 from penstock.ledger.coverage import bring_back, cover_ranges, set_aside
 from penstock.ledger.generation import move_positions
 from penstock.ledger.load import read_load
-from penstock.load.loss import Loss, record_losses
+from penstock.load.log_check import Loss, record_losses
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
 from penstock.model.ranges import Range

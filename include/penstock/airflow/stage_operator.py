@@ -42,11 +42,11 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         """Begin an attempt, and run its driver to its end."""
         from penstock.ledger.connection import concerning, open_ledger
         from penstock.ledger.load import read_load
-        from penstock.ledger.work_lock import at_work
+        from penstock.ledger.work_lock import working_on
         from penstock.load.stage import begin_staging
 
         load_id = int(self.load_id)
-        with deciding_retries(load=load_id), at_work(read_db(), load_id):
+        with deciding_retries(load=load_id), working_on(read_db(), load_id):
             attempt = begin_staging(read_db(), load_id)
             with open_ledger(read_db()) as connection:
                 load = read_load(connection, load_id)

@@ -1,1 +1,1 @@
-"""Backfills: any range of the log, loaded for the first time after all, or once more in place of what is there."""
+"""Backfills: load any range of the log later, or load it again in place of its rows."""

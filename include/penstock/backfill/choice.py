@@ -1,4 +1,4 @@
-"""Which ranges a backfill loads, or why it is refused: pure decisions over the log and the ledger."""
+"""The ranges that a backfill loads, or the reasons to refuse it: pure decisions over the log and the ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the log and the ledger say at one moment."""
+    """The state of the log and of the ledger at one moment."""
 
     log: Mapping[int, PartitionLog]
     positions: Mapping[int, int]
@@ -29,19 +29,19 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The ranges to load, what they replace, and what of the gaps is another backfill's or no longer in the log."""
+    """The ranges to load and to replace, and the gaps that other loads have planned or the log has deleted."""
 
     ranges: tuple[Range, ...]
     replaced: tuple[Held, ...] = ()
     planned: tuple[Held, ...] = ()
-    gone: tuple[Range, ...] = ()
+    deleted: tuple[Range, ...] = ()
 
 
 def find_refusals(spans: Sequence[Span], known: Known, *, replace: bool) -> list[str]:
-    """Everything that forbids to load these spans, all at once."""
-    told = [refusal for span in spans if (refusal := _refuse_span(span, known))]
-    if told:
-        return told
+    """Find all reasons to refuse these spans."""
+    refusals = [refusal for span in spans if (refusal := _refuse_span(span, known))]
+    if refusals:
+        return refusals
     ranges = [Range(span.partition, span.from_offset, span.until_offset) for span in spans]
     return [*_refuse_twice(ranges), *_refuse_held(ranges, known, replace=replace)]
 
@@ -49,43 +49,43 @@ def find_refusals(spans: Sequence[Span], known: Known, *, replace: bool) -> list
 def _refuse_span(span: Span, known: Known) -> str | None:  # noqa: PLR0911 - a list of reasons
     log, position = known.log.get(span.partition), known.positions.get(span.partition)
     if log is None:
-        there = name_ranges(sorted(known.log), between=", ")
-        return f"{span}: there is no such partition; the topic has {there}"
+        existing = name_ranges(sorted(known.log), between=", ")
+        return f"{span}: there is no such partition; the topic has {existing}"
     if span.from_offset == span.until_offset:
-        return f"{span}: nothing is in it"
+        return f"{span}: the span is empty"
     if span.from_offset > span.until_offset:
         return f"{span}: its end is before its start"
     if span.until_offset > log.end:
         return f"{span}: the log ends at {log.end}"
     if span.from_offset < log.start:
-        left = f"; of it, [{log.start}, {span.until_offset}) is still there" if span.until_offset > log.start else ""
+        left = f"; [{log.start}, {span.until_offset}) is still there" if span.until_offset > log.start else ""
         return f"{span}: the log starts at {log.start} now{left}"
     if span.from_offset < known.origins.get(span.partition, 0):
-        return f"{span}: what lies below {known.origins[span.partition]} was loaded before the log was adopted"
+        return f"{span}: offsets below {known.origins[span.partition]} belong to the log before the adoption"
     if position is None:
-        return f"{span}: no load has looked at the partition yet; run the pipeline first"
+        return f"{span}: no load has read the partition yet; run the pipeline first"
     if span.until_offset > position:
-        return f"{span}: from {position} on the live loads bring it"
+        return f"{span}: live loads read the offsets from {position} on"
     return None
 
 
 def _refuse_twice(ranges: Sequence[Range]) -> Iterator[str]:
     for place, range_ in enumerate(ranges):
         if intersect_ranges([range_], list(ranges[:place])):
-            yield f"{range_}: some of it is named twice"
+            yield f"{range_}: some of these offsets are given twice"
 
 
 def _refuse_held(ranges: Sequence[Range], known: Known, *, replace: bool) -> Iterator[str]:
     for held in find_overlaps(ranges, known.planned):
-        ways = f"--resume {held.backfill} finishes it, `penstock discard {held.load} --why …` gives it up"
+        ways = f"--resume {held.backfill} finishes it, `penstock discard {held.load} --why …` discards it"
         yield f"{held.range}: load {held.load} of backfill {held.backfill} is about to load it; {ways}"
     if not replace:
         for held in find_overlaps(ranges, known.covered):
-            yield f"{held.range}: load {held.load} has brought it; ask for all gaps, or to replace it"
+            yield f"{held.range}: load {held.load} has published it; pass --gaps, or --replace to load it again"
 
 
 def find_overlaps(ranges: Sequence[Range], held: Sequence[Held]) -> list[Held]:
-    """What loads hold of these ranges."""
+    """The parts of these ranges that loads hold."""
     return [
         Held(part, each.load, each.backfill) for each in held for part in intersect_ranges(list(ranges), [each.range])
     ]
@@ -98,18 +98,18 @@ def choose_spans(spans: Sequence[Span], known: Known, *, replace: bool) -> Choic
 
 
 def choose_gaps(known: Known) -> Choice:
-    """Choose what lies below the positions and is not in the table, as far as the log holds it and nobody loads it."""
-    there = [Range(number, log.start, max(log.start, log.end)) for number, log in sorted(known.log.items())]
-    free = subtract_ranges(list(known.gaps), [held.range for held in known.planned])
+    """Choose the gaps that the log still holds and that no unfinished load has planned."""
+    held = [Range(number, log.start, max(log.start, log.end)) for number, log in sorted(known.log.items())]
+    free = subtract_ranges(list(known.gaps), [each.range for each in known.planned])
     planned = tuple(find_overlaps(known.gaps, known.planned))
-    return Choice(tuple(intersect_ranges(free, there)), planned=planned, gone=tuple(subtract_ranges(free, there)))
+    return Choice(tuple(intersect_ranges(free, held)), planned=planned, deleted=tuple(subtract_ranges(free, held)))
 
 
-def spans_of_time(starts: Mapping[int, int], ends: Mapping[int, int], known: Known) -> list[Span]:
+def choose_spans_of_time(starts: Mapping[int, int], ends: Mapping[int, int], known: Known) -> list[Span]:
     """The spans between two times, below the positions.
 
-    A partition without a record from the start of the time on has none, and nothing else of it is loaded instead. One
-    without a record from the end of the time on is loaded up to its position.
+    A partition without a record from the first time on has no span. A partition without a record from the second time
+    on has a span up to its position.
     """
     found = []
     for partition, position in sorted(known.positions.items()):

@@ -1,4 +1,4 @@
-"""What a person asks a backfill to load: offsets, a time, or all gaps. Values only; what the log says comes later."""
+"""The request for a backfill: offsets, a time, or all gaps. `plan.py` compares it with the log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.errors import WrongUseError, name_ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The ways of asking in a form, and which fields belong to each.
+# The kinds of request in a form, with the fields of each.
 FIELDS_OF = {"all gaps": (), "offsets": ("offsets",), "time": ("from_time", "until_time")}
 SPAN = re.compile(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What was asked of one partition, as it was written: it may be empty or reversed."""
+    """Offsets of one partition, as a person gave them: the span may be empty or reversed."""
 
     partition: int
     from_offset: int
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ByOffsets:
-    """These offsets."""
+    """Requested offsets."""
 
     spans: tuple[Span, ...]
 
@@ -54,30 +54,30 @@ class ByTime:
 
 @dataclass(frozen=True, slots=True)
 class AllGaps:
-    """Whatever lies below the positions and is not in the table."""
+    """All offsets below the positions that no load covers."""
 
     def __str__(self) -> str:
         return "all gaps"
 
 
-What: TypeAlias = ByOffsets | ByTime | AllGaps
+Selection: TypeAlias = ByOffsets | ByTime | AllGaps
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to load, by whom, and how."""
+class Request:
+    """The offsets to load, the person who requested them, and the options."""
 
-    what: What
+    selection: Selection
     actor: str
     replace: bool = False
     offsets_per_load: int | None = None
 
 
-def read_what(offsets: Sequence[str], since: datetime | None, until: datetime | None, *, gaps: bool) -> What:
-    """Read what was asked; exactly one way of asking is allowed."""
+def read_selection(offsets: Sequence[str], since: datetime | None, until: datetime | None, *, gaps: bool) -> Selection:
+    """Read the options of a request. Exactly one kind of request is allowed."""
     if bool(offsets) + (since is not None) + gaps != 1 or (until is not None and since is None):
         raise WrongUseError(
-            "a backfill is asked for in one of three ways.",
+            "the request names no offsets, or names them in more than one way.",
             next_step=advice.GIVE_OFFSETS_OR_TIMES,
         )
     if gaps:
@@ -87,8 +87,8 @@ def read_what(offsets: Sequence[str], since: datetime | None, until: datetime | 
     return ByOffsets(tuple(map(_read_span, offsets)))
 
 
-def read_form(form: Mapping[str, Any]) -> What:
-    """Read what a form asks for: `what` is one of FIELDS_OF, and the fields of the others are empty."""
+def read_form(form: Mapping[str, Any]) -> Selection:
+    """Read a form: `what` is a key of FIELDS_OF, and the fields of the other keys are empty."""
     chosen = form["what"]
     others = [name for what, names in FIELDS_OF.items() if what != chosen for name in names if form[name]]
     if others:
@@ -97,21 +97,21 @@ def read_form(form: Mapping[str, Any]) -> What:
             next_step=advice.CHOOSE_ONE_WAY,
         )
     since, until = (_read_time(form[name]) if form[name] else None for name in FIELDS_OF["time"])
-    return read_what(form["offsets"] or [], since, until, gaps=chosen == "all gaps")
+    return read_selection(form["offsets"] or [], since, until, gaps=chosen == "all gaps")
 
 
 def _read_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise WrongUseError(f"{text[:100]!r} is no time.", next_step=advice.WRITE_TIME) from error
+        raise WrongUseError(f"{text[:100]!r} is not a time.", next_step=advice.WRITE_TIME) from error
 
 
 def _read_times(since: datetime, until: datetime | None) -> ByTime:
     # A time without a zone means another moment on another machine.
     if since.tzinfo is None or (until is not None and until.tzinfo is None):
         raise WrongUseError("a time has no zone.", next_step=advice.WRITE_TIME)
-    # To Kafka, numbers below zero are no times.
+    # Kafka does not accept negative timestamps.
     if since.timestamp() < 0:
         raise WrongUseError(f"the time {since.isoformat()} is before 1970.", next_step=advice.START_AT_1970)
     if until is not None and until <= since:
@@ -124,5 +124,5 @@ def _read_times(since: datetime, until: datetime | None) -> ByTime:
 def _read_span(text: str) -> Span:
     found = SPAN.fullmatch(text)
     if found is None:
-        raise WrongUseError(f"{text[:100]!r} names no offsets.", next_step=advice.WRITE_OFFSETS)
+        raise WrongUseError(f"{text[:100]!r} is not a range of offsets.", next_step=advice.WRITE_OFFSETS)
     return Span(*map(int, found.groups()))

@@ -1,4 +1,4 @@
-"""Running a backfill without Airflow: one load after the other, or several at once, each published for itself."""
+"""Run a backfill without Airflow: one load after the other, or several at once, each with its own publish."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a backfill has come."""
+    """The progress of a backfill."""
 
     loads: int
     loads_done: int
@@ -38,12 +38,12 @@ class Progress:
     seconds: float | None
 
     def __str__(self) -> str:
-        told = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
+        done = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
         if not self.seconds or not self.offsets_done:
-            return told
+            return done
         rate = self.offsets_done / self.seconds
         left = (self.offsets - self.offsets_done) / rate if self.loads_done + self.loads_stopped < self.loads else 0
-        return f"{told}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
+        return f"{done}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
 
 
 def run_backfill(
@@ -51,16 +51,16 @@ def run_backfill(
     pipeline: Pipeline,
     backfill_id: int,
     parallel: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     spark_log: TextIO,
 ) -> Progress:
-    """Bring all loads of a backfill to their end. One that fails stops no other; the first failure is raised last."""
+    """Finish all loads of a backfill. A failed load stops no other; the first failure is raised after all loads."""
     with closing(open_ledger(settings.db)) as session:
         session.autocommit = True
         _lock(session, pipeline, backfill_id)
         with open_ledger(settings.db) as connection:
             load_ids = renew_loads(connection, pipeline, backfill_id)
-        failures = _run_loads(settings, backfill_id, load_ids, parallel, tell, spark_log)
+        failures = _run_loads(settings, backfill_id, load_ids, parallel, report, spark_log)
     progress = read_progress(settings.db, backfill_id)
     if failures:
         first = failures[0].next_step.rstrip(".") or "fix the cause"
@@ -70,7 +70,7 @@ def run_backfill(
         )
         raise failures[0]
     if not load_ids:
-        tell(f"backfill {backfill_id} has ended: {progress}.")
+        report(f"backfill {backfill_id} has ended: {progress}.")
     return progress
 
 
@@ -88,18 +88,18 @@ def _run_loads(
     backfill_id: int,
     load_ids: Sequence[int],
     parallel: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     spark_log: TextIO,
 ) -> list[PenstockError]:
     failures: list[PenstockError] = []
     with ThreadPoolExecutor(parallel) as pool:
-        running = [pool.submit(finish_load, settings, load_id, tell, spark_log) for load_id in load_ids]
+        running = [pool.submit(finish_load, settings, load_id, report, spark_log) for load_id in load_ids]
         for done in as_completed(running):
             error = done.exception()
             if error is None:
-                tell(f"backfill {backfill_id}: {read_progress(settings.db, backfill_id)}")
+                report(f"backfill {backfill_id}: {read_progress(settings.db, backfill_id)}")
             elif isinstance(error, PenstockError):
-                tell(str(error))
+                report(str(error))
                 failures.append(error)
             else:
                 raise error
@@ -107,7 +107,7 @@ def _run_loads(
 
 
 def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) -> list[int]:
-    """The loads of a backfill that are not finished; what failed for good is planned anew, by today's declaration."""
+    """The unfinished loads of a backfill. A failed load is planned again, by today's declaration."""
     backfill = read_backfill(connection, backfill_id)
     if backfill is None or backfill.pipeline != pipeline.name:
         raise WrongUseError(f"there is no backfill {backfill_id} of {pipeline.name}.", next_step=advice.LIST_BACKFILLS)
@@ -138,7 +138,7 @@ def _plan_again(connection: Connection, pipeline: Pipeline, load_id: int, run_id
 
 
 def read_progress(uri: str, backfill_id: int) -> Progress:
-    """Read how far a backfill has come."""
+    """Read the progress of a backfill."""
     with open_ledger(uri) as connection:
         counts = read_backfill_counts(connection, backfill_id)
     if counts is None:

@@ -13,7 +13,7 @@ def accept_loss(name: Name, *, why: Why, who: Who = None, json: Json = False) ->
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         accepted = accept(settings.db, settings.kafka, pipeline, who or find_user(), why)
-        output.print_message(accepted.told)
+        output.print_message(accepted.message)
         if json:
             losses = [{**output.describe_range(loss.range), "reason": str(loss)} for loss in accepted.losses]
             output.print_json({"pipeline": name, "state": "accepted", "losses": losses})

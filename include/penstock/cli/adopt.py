@@ -44,7 +44,7 @@ def adopt(
             output.print_message("nothing was changed.")
             raise typer.Exit(1)
         adopted = adopt_log(settings.db, settings.kafka, pipeline, start, who or find_user(), why, shown)
-        output.print_message(adopted.told)
+        output.print_message(adopted.message)
         if json:
             output.print_json(_describe(name, adopted.generation_id, dict(adopted.positions)))
 
@@ -87,7 +87,8 @@ def _describe_consequences(drafted: "Adoption") -> list[str]:
 
 
 def _describe_truncation(drafted: "Adoption", partition: int) -> str:
-    if drafted.known is None or partition not in drafted.cuts:
+    if drafted.known is None or partition not in drafted.truncations:
         return ""
-    cut, position = drafted.cuts[partition], drafted.known.positions[partition]
-    return f" and was truncated at {cut}: it no longer holds the records of [{cut}, {position}) that the table holds"
+    truncated_at, position = drafted.truncations[partition], drafted.known.positions[partition]
+    lost = f"[{truncated_at}, {position})"
+    return f" and was truncated at {truncated_at}: it no longer holds the records of {lost} that the table holds"

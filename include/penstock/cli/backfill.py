@@ -49,7 +49,7 @@ def backfill(
 ) -> None:
     """Load any range below the positions: offsets that no load covers, or covered offsets again."""
     from penstock.backfill.plan import plan_backfill, preview_backfill
-    from penstock.backfill.request import Asked, read_what
+    from penstock.backfill.request import Request, read_selection
     from penstock.load.run import name_run
 
     with output.exit_on_error(as_json=json, pipeline=name):
@@ -60,13 +60,13 @@ def backfill(
             _refuse_other_options(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
             _run(settings, pipeline, resume, parallel, spark_log, as_json=json)
             return
-        what = read_what(offsets or [], from_time, until_time, gaps=gaps)
-        asked = Asked(what, find_user(), replace, records_per_load)
+        selection = read_selection(offsets or [], from_time, until_time, gaps=gaps)
+        request = Request(selection, find_user(), replace, records_per_load)
         if dry_run:
-            _print_preview(preview_backfill(settings.db, settings.kafka, pipeline, asked), as_json=json)
+            _print_preview(preview_backfill(settings.db, settings.kafka, pipeline, request), as_json=json)
             return
-        planned = plan_backfill(settings.db, settings.kafka, pipeline, asked, name_run())
-        output.print_message(planned.told)
+        planned = plan_backfill(settings.db, settings.kafka, pipeline, request, name_run())
+        output.print_message(planned.message)
         if planned.backfill_id is None:
             if json:
                 output.print_json({"backfill": None, "state": "empty", "pipeline": name, "loads": []})
@@ -128,5 +128,5 @@ def _describe_preview(draft: "Draft") -> dict[str, Any]:
         "planned": [
             {"load": held.load, "backfill": held.backfill, **describe_range(held.range)} for held in choice.planned
         ],
-        "gone": [describe_range(range_) for range_ in choice.gone],
+        "gone": [describe_range(range_) for range_ in choice.deleted],
     }

@@ -37,7 +37,7 @@ def _describe(planned: "Planned") -> dict[str, Any]:
 
 def _print(planned: "Planned") -> None:
     if planned.load is None:
-        output.print_message(planned.told)
+        output.print_message(planned.message)
         return
     table = Table("partition", "from", "until", "offsets", box=None, pad_edge=False)
     for range_ in planned.load.ranges:

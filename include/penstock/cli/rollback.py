@@ -22,7 +22,7 @@ def rollback(
 
     with output.exit_on_error(as_json=json, load=load):
         moved = (undo_rollback if undo else roll_back)(read_environment().db, load, who or find_user(), why)
-        output.print_message(moved.told)
+        output.print_message(moved.message)
         if json:
             ranges = [output.describe_range(range_) for range_ in moved.ranges]
             output.print_json({"load": load, "state": moved.load.state, "ranges": ranges})

@@ -1,1 +1,1 @@
-"""What a person decides: on held loads, losses, other topics, truncated logs and published loads."""
+"""Decisions of a person: on held loads, losses, other topics, truncated logs and published loads."""

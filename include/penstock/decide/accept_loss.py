@@ -1,4 +1,4 @@
-"""What a person decides on a loss: it is recorded with who and why, and the loads go on from the log's start."""
+"""A person accepts a loss: it is recorded with who and why, and the loads continue from the log's start."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
 from penstock.ledger.event import record_pipeline_event, require_reason
 from penstock.ledger.generation import Generation, read_newest_generation
 from penstock.ledger.hold import end_hold
 from penstock.ledger.load import find_open_live_load, supersede_load
 from penstock.ledger.pipeline import lock_pipeline
-from penstock.load.log_fit import Answers, ask_for_losses, read_standing
-from penstock.load.loss import Loss, date_losses, record_losses
+from penstock.load.log_check import Answers, Loss, date_losses, query_for_losses, read_ledger_state, record_losses
 from penstock.model.load import LoadState
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.plan import Fault
 
-# Such a load has read offsets that the log may no longer have; if it is published, fewer records are lost.
+# A load in such a state has read offsets that the log may no longer have. Publishing it makes the loss smaller.
 READ_WHOLE = (LoadState.STAGED, LoadState.VALIDATED, LoadState.HELD)
 
 
@@ -36,36 +35,36 @@ class Accepted:
     """The losses that were recorded."""
 
     losses: tuple[Loss, ...]
-    told: str
+    message: str
 
 
 def accept_loss(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, who: str, why: str) -> Accepted:
-    """Record exactly what is lost now, and go on from the log's start."""
+    """Record the offsets that are lost now, and continue from the log's start."""
     require_reason(who, why, pipeline=pipeline.name)
     with open_ledger(uri) as connection:
-        return ask_first(
+        return decide_with_kafka(
             connection,
             pipeline.name,
-            partial(ask_for_losses, kafka, pipeline),
+            partial(query_for_losses, kafka, pipeline),
             lambda answers: accept_loss_in(connection, pipeline, who, why, answers),
         )
 
 
 def accept_loss_in(connection: Connection, pipeline: Pipeline, who: str, why: str, answers: Answers | None) -> Accepted:
-    """Accept in the caller's transaction, behind the lock of plan and publish."""
+    """Accept in the caller's transaction, under the lock of plan and publish."""
     pipeline_id, generation = lock_generation(connection, pipeline)
-    standing = read_standing(connection, pipeline_id)
-    if answers is None or answers.standing != standing:
-        raise UnansweredError(standing)
+    ledger = read_ledger_state(connection, pipeline_id)
+    if answers is None or answers.ledger != ledger:
+        raise OutdatedAnswersError(ledger)
     refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, answers.log)
     faults = _refuse_unless_lost(pipeline, answers.faults)
     _end_open_load(connection, pipeline, pipeline_id, who, why)
-    losses = date_losses(connection, pipeline, generation.generation_id, faults, answers.left)
+    losses = date_losses(connection, pipeline, generation.generation_id, faults, answers.first_times)
     record_losses(connection, pipeline_id, generation.generation_id, losses, who, why)
     record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
     end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
-    told = name_ranges(losses)
-    return Accepted(tuple(losses), f"{pipeline.name}: recorded as lost: {told}. The next run goes on from there.")
+    message = f"{pipeline.name}: recorded as lost: {name_ranges(losses)}. The next run continues after the loss."
+    return Accepted(tuple(losses), message)
 
 
 def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, Generation]:
@@ -74,7 +73,7 @@ def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, Ge
     generation = None if pipeline_id is None else read_newest_generation(connection, pipeline_id)
     if pipeline_id is None or generation is None:
         raise WrongUseError(
-            "the pipeline has loaded nothing yet: its first run begins by the declaration's `start`.",
+            "the pipeline has loaded nothing yet: its first run begins where `start` of the declaration says.",
             pipeline=pipeline.name,
             next_step=advice.run_pipeline(pipeline.name),
         )
@@ -84,23 +83,23 @@ def lock_generation(connection: Connection, pipeline: Pipeline) -> tuple[int, Ge
 def _refuse_unless_lost(pipeline: Pipeline, faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     if not faults:
         raise WrongUseError(
-            "nothing is lost: the log holds everything from the positions on. Nothing is changed.",
+            "nothing is lost: the log holds all records from the positions on. Nothing is changed.",
             pipeline=pipeline.name,
             next_step=advice.NEXT_RUN_CONTINUES,
         )
-    cut = [fault for fault in faults if fault.kind != "log_start_passed"]
-    if cut:
+    truncated = [fault for fault in faults if fault.kind != "log_start_passed"]
+    if truncated:
         raise WrongUseError(
-            f"the log was cut, which is more than a loss: {name_ranges(cut)}. Nothing is changed.",
+            f"the log was truncated, which is more than a loss: {name_ranges(truncated)}. Nothing is changed.",
             pipeline=pipeline.name,
-            ranges=[fault.lost for fault in cut if len(fault.lost)],
+            ranges=[fault.lost for fault in truncated if len(fault.lost)],
             next_step=advice.resolve_hold("log_cut", pipeline.name),
         )
     return faults
 
 
 def _end_open_load(connection: Connection, pipeline: Pipeline, pipeline_id: int, who: str, why: str) -> None:
-    """A load that was about to read what is lost ends here; one that has read it must be decided on first."""
+    """End an open load that has not read the lost offsets. A person must settle one that has read them first."""
     load = find_open_live_load(connection, pipeline_id)
     if load is None:
         return

@@ -1,6 +1,6 @@
-"""Adopting a log that is not the one that was loaded so far: another topic, another cluster, or a log that was cut.
+"""Adopt a log that differs from the log loaded so far: another topic, another cluster, or a truncated log.
 
-What was loaded stays as it is, under the generation that it was loaded in. The loads go on in a new one.
+Loaded rows stay as they are, in their generation. The loads continue in a new generation.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock import advice
 from penstock.decide.accept_loss import lock_generation
-from penstock.decide.find_truncation import Search, find_cut
+from penstock.decide.find_truncation import Search, find_truncation
 from penstock.errors import FencedError, WrongUseError
 from penstock.kafka.admin import read_log
 from penstock.ledger import generation as ledger_generation
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import read_gaps
-from penstock.ledger.decision import UnansweredError, ask_first, reading_alone
+from penstock.ledger.decision import OutdatedAnswersError, autocommitting, decide_with_kafka
 from penstock.ledger.event import record_pipeline_event, require_reason
 from penstock.ledger.generation import find_generation, summarize_generation
 from penstock.ledger.hold import end_hold
 from penstock.ledger.load import end_open_loads
-from penstock.load.log_fit import find_rewritten, read_positions_with_epochs, read_settled_log
+from penstock.load.log_check import find_rewritten, read_positions_with_epochs, read_settled_log
 from penstock.load.plan import write_positions
 from penstock.model.plan import continue_from, find_faults
 
@@ -39,7 +39,7 @@ From = Literal["earliest", "latest"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What was loaded before: where each partition stands, how many of its offsets are covered, and what is missing."""
+    """An earlier generation: the position and the number of covered offsets of each partition, and the gaps."""
 
     generation_id: int
     identity: Identity
@@ -51,28 +51,28 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What an adoption means. `known` is set if this very topic was loaded before; then the loads go on in it."""
+    """The consequences of an adoption. `known` is the generation of this topic, if the topic was loaded before."""
 
     pipeline: Pipeline
     pipeline_id: int
     old: Generation
     log: TopicLog
     known: Generation | None
-    cuts: Mapping[int, int]
+    truncations: Mapping[int, int]
     positions: Mapping[int, int]
 
     @property
-    def what(self) -> tuple[Identity, bool]:
-        """What a person agrees to: which topic it is, and whether it is gone on with."""
+    def agreement(self) -> tuple[Identity, bool]:
+        """The facts that a person agrees to: the identity of the topic, and whether it was loaded before."""
         return self.log.identity, self.known is not None
 
     @property
     def epoch(self) -> int:
-        """How often this very topic will have been adopted."""
+        """The number of generations of this topic, with the new one."""
         return self.known.epoch + 1 if self.known else 1
 
     def origin(self, partition: int) -> int:
-        """From where gaps count: what lies below was loaded, or missed, in the generation before."""
+        """The offset from which gaps count. Offsets below it belong to the earlier generation."""
         if self.known and partition in self.known.positions:
             return self.positions[partition]
         return self.log.partitions[partition].start
@@ -80,15 +80,15 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The generation that is loaded from now on."""
+    """The new generation."""
 
     generation_id: int
     positions: Mapping[int, int]
-    told: str
+    message: str
 
 
 def preview_adoption(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
-    """Say what an adoption would mean. Nothing is changed."""
+    """Find the consequences of an adoption. Nothing is changed."""
     with closing(open_ledger(uri)) as connection:
         return _draft(connection, kafka, pipeline, start)
 
@@ -102,27 +102,29 @@ def adopt(
     why: str,
     shown: Adoption | None = None,
 ) -> Adopted:
-    """Open a new generation; one that is not what was shown is refused."""
+    """Open a new generation. It is refused if the topic differs from the topic in `shown`."""
     require_reason(who, why, pipeline=pipeline.name)
     with open_ledger(uri) as connection:
 
         def adopt_drafted(drafted: Adoption | None) -> Adopted:
-            if drafted is None or not _still_stands(connection, drafted):
-                raise UnansweredError
-            if shown and shown.what != drafted.what:
+            if drafted is None or not _is_current(connection, drafted):
+                raise OutdatedAnswersError
+            if shown and shown.agreement != drafted.agreement:
                 raise FencedError(
-                    "the log has changed since it was shown; nothing is adopted.",
+                    "the log has changed since the preview; nothing is adopted.",
                     pipeline=pipeline.name,
                     next_step=advice.look_at_adoption_again(pipeline.name),
                 )
             return _write(connection, drafted, who, why)
 
-        return ask_first(connection, pipeline.name, lambda _: _draft(connection, kafka, pipeline, start), adopt_drafted)
+        return decide_with_kafka(
+            connection, pipeline.name, lambda _: _draft(connection, kafka, pipeline, start), adopt_drafted
+        )
 
 
 def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, start: From | None) -> Adoption:
-    """Find out what an adoption would mean. The search for a cut asks the table and Kafka by turns."""
-    with reading_alone(connection):
+    """Find the consequences of an adoption. The search for a truncation queries the table and Kafka in turns."""
+    with autocommitting(connection):
         pipeline_id, newest = lock_generation(connection, pipeline)
         old = _read_generation(connection, pipeline, newest)
         log = read_log(kafka, pipeline.topic, pipeline.isolation)
@@ -131,12 +133,13 @@ def _draft(connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline,
             first = {n: part.end if start == "latest" else part.start for n, part in log.partitions.items()}
             return Adoption(pipeline, pipeline_id, old, log, None, {}, first)
         _refuse_start(pipeline, start)
-        cuts = _find_cuts(connection, kafka, pipeline, known, same=known == old)
-    return Adoption(pipeline, pipeline_id, old, log, known, cuts, continue_from(known.positions, log.partitions, cuts))
+        truncations = _find_truncations(connection, kafka, pipeline, known, same=known == old)
+    positions = continue_from(known.positions, log.partitions, truncations)
+    return Adoption(pipeline, pipeline_id, old, log, known, truncations, positions)
 
 
-def _still_stands(connection: Connection, drafted: Adoption) -> bool:
-    """Whether the ledger says, behind the lock, what it said when the adoption was drafted."""
+def _is_current(connection: Connection, drafted: Adoption) -> bool:
+    """Whether the ledger, read under the lock, is in the state for which the adoption was drafted."""
     pipeline = drafted.pipeline
     pipeline_id, newest = lock_generation(connection, pipeline)
     old = _read_generation(connection, pipeline, newest)
@@ -153,28 +156,29 @@ def _find_known(
     return old if found.generation_id == old.generation_id else _read_generation(connection, pipeline, found)
 
 
-def _find_cuts(
+def _find_truncations(
     connection: Connection, kafka: Mapping[str, str], pipeline: Pipeline, known: Generation, *, same: bool
 ) -> dict[int, int]:
-    """Where partitions were cut that end below their position, or that have grown past it since.
+    """Find where partitions were truncated: those that end below their position, and those that have grown past it.
 
-    Asked for the end of all records: an open transaction that holds the last stable offset back has cut nothing.
+    The log is read up to its last record, because an open transaction that holds the last stable offset back is not a
+    truncation.
     """
     log = read_log(kafka, pipeline.topic, "read_uncommitted")
     log = read_settled_log(kafka, pipeline, known.positions, log, "read_uncommitted")
-    cut = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
+    shorter = [fault for fault in find_faults(known.positions, log.partitions) if fault.kind != "log_start_passed"]
     rewritten = find_rewritten(kafka, read_positions_with_epochs(connection, known.generation_id), log)
-    if same and not cut and not rewritten:
+    if same and not shorter and not rewritten:
         raise WrongUseError(
-            "there is nothing to adopt: the topic is the one that is loaded, and its log was not cut.",
+            "there is nothing to adopt: the pipeline loads this topic already, and its log was not truncated.",
             pipeline=pipeline.name,
             next_step=advice.SEE_STATUS_OR_WAIT_FOR_TRANSACTION,
         )
     searched = {
-        fault.partition: find_cut(
+        fault.partition: find_truncation(
             connection, kafka, Search(pipeline, known.generation_id, fault.partition, fault.log)
         )
-        for fault in cut
+        for fault in shorter
         if fault.log
     }  # fmt: skip
     return searched | {fault.partition: fault.truncated_at for fault in rewritten if fault.truncated_at is not None}
@@ -183,7 +187,7 @@ def _find_cuts(
 def _refuse_start(pipeline: Pipeline, start: From | None) -> None:
     if start is not None:
         raise WrongUseError(
-            f"this very topic was loaded before, and is gone on with from there, not from the {start}.",
+            f"this topic was loaded before; its loads continue from their positions, not from the {start}.",
             pipeline=pipeline.name,
             next_step=advice.ADOPT_WITHOUT_FROM,
         )
@@ -211,5 +215,5 @@ def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Ado
     write_positions(connection, generation_id, drafted.log, drafted.positions, origins)
     record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
     end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
-    told = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
-    return Adopted(generation_id, drafted.positions, told)
+    message = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
+    return Adopted(generation_id, drafted.positions, message)

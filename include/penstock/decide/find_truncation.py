@@ -1,6 +1,6 @@
-"""Where a log was cut: found by comparing its records with the rows that were loaded from it.
+"""Find where a log was truncated, by comparing its records with the loaded rows.
 
-The end of the log does not tell: between the cut and now it has grown again, by records that nobody has loaded.
+The end of the log is not the answer: since the truncation the log has grown again, by records that are not loaded yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A partition whose log ends below the position, the generation it was loaded in, and what the log holds now."""
+    """A partition whose log ends below the position, the generation of its rows, and the bounds of its log now."""
 
     pipeline: Pipeline
     generation_id: int
@@ -35,15 +35,16 @@ class Search:
     log: PartitionLog
 
 
-def bisect_cut(
+def bisect_truncation(
     find_row: Callable[[int, int, int], First | None], agrees: Callable[[First], bool], within: Range
 ) -> int:
-    """Find the offset from which on the log holds other records than the table.
+    """Find the first offset at which the log holds another record than the table.
 
-    `find_row(low, at, high)` gives a row of [low, high) near `at`, None if [low, high) has none. Every row below the
-    result agrees with the log, and none from it on does: reading on from it brings no record twice and misses none.
+    `find_row(low, at, high)` returns a row of [low, high) near `at`, or None if [low, high) has no row. Every row below
+    the result agrees with the log, and no row from the result on does: a load that continues there reads no record
+    twice and misses none.
     """
-    low, high, at = within.from_offset, within.until_offset, within.until_offset - 1  # most cuts are the end still
+    low, high, at = within.from_offset, within.until_offset, within.until_offset - 1  # most logs have not grown since
     while low < high and (row := find_row(low, at, high)):
         if agrees(row):
             low = row.offset + 1
@@ -53,10 +54,10 @@ def bisect_cut(
     return low
 
 
-def find_cut(connection: Connection, kafka: Mapping[str, str], search: Search) -> int:
-    """Find where a partition was cut; its end of now, where nothing of it was ever loaded.
+def find_truncation(connection: Connection, kafka: Mapping[str, str], search: Search) -> int:
+    """Find where a partition was truncated; the end of its log, if none of its rows were loaded.
 
-    Below the first offset that was loaded nothing is looked for: it was left out on purpose, and stays so.
+    The search does not go below the first loaded offset: earlier offsets were left out on purpose.
     """
     held = read_covered_below(connection, search.generation_id, search.partition, search.log.end)
     if not held or not read_columns(connection, search.pipeline.target):
@@ -69,11 +70,11 @@ def find_cut(connection: Connection, kafka: Mapping[str, str], search: Search) -
     def agrees(row: First) -> bool:
         return _read_record(kafka, search, row.offset) == row
 
-    return bisect_cut(find_row, agrees, Range(search.partition, min(low, search.log.end), search.log.end))
+    return bisect_truncation(find_row, agrees, Range(search.partition, min(low, search.log.end), search.log.end))
 
 
 def _find_row(connection: Connection, search: Search, held: list[Held], within: Range, at: int) -> First | None:
-    """Find the last row at or below an offset, else the first above it: load by load, through the primary key."""
+    """Find the last row at or below an offset, or the first one above: load by load, through the primary key."""
     target = target_identifier(search.pipeline.target)
     for part in reversed(held):
         start, until = max(part.range.from_offset, within.from_offset), min(part.range.until_offset, at + 1)
@@ -91,14 +92,14 @@ def _find_row(connection: Connection, search: Search, held: list[Held], within: 
 
 
 def _read_record(kafka: Mapping[str, str], search: Search, offset: int) -> First | None:
-    """The first record from an offset on, whether its transaction was committed or not: it is there, or it is not."""
+    """Read the first record from an offset on. Uncommitted records count, because a truncation removes them too."""
     found = read_first_records(
         kafka, search.pipeline.topic, {search.partition: offset}, "read_uncommitted", ANSWER_SECONDS
     )
     if search.partition not in found:
         raise KafkaError(
             f"topic {search.pipeline.topic}: the record at offset {offset} of partition {search.partition} was not "
-            "read in time; where the log was cut is not known.",
+            "read in time; the offset of the truncation is unknown.",
             pipeline=search.pipeline.name,
             next_step=advice.CHECK_BROKERS_THEN_ADOPT,
         )

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The ranges that a rollback, or its undo, has moved; no ranges if the load was in that state before."""
+    """The ranges that a rollback or its undo moved; no ranges if the load was in that state already."""
 
     load: Load
     ranges: tuple[Range, ...]
-    told: str
+    message: str
 
 
 def roll_back(uri: str, load_id: int, who: str, why: str) -> RolledBack:
@@ -48,7 +48,7 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     """Roll back in the caller's transaction."""
     load = lock_with_reason(connection, load_id, who, why)
     if load.state == LoadState.ROLLED_BACK:
-        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; it stays so.")
+        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; nothing is changed.")
     if load.state != LoadState.PUBLISHED:
         _refuse(load, advice.DISCARD_INSTEAD)
     days = load.declaration.keep_rolled_back_days
@@ -57,15 +57,15 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     roll_back_load(connection, load, why, days)
     record_event(connection, who, load, LoadState.ROLLED_BACK, why)
     gaps = name_ranges(ranges)
-    told = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
-    return RolledBack(read_load(connection, load_id), ranges, told)
+    message = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
+    return RolledBack(read_load(connection, load_id), ranges, message)
 
 
 def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
     """Undo a rollback in the caller's transaction."""
     load = lock_with_reason(connection, load_id, who, why)
     if load.state == LoadState.PUBLISHED:
-        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; it stays.")
+        return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; nothing is changed.")
     if load.state != LoadState.ROLLED_BACK:
         _refuse(load, advice.UNDO_ROLLED_BACK_ONLY)
     ranges = tuple(bring_back(connection, load))
@@ -74,8 +74,8 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     find_store(load.declaration).put_back(connection, load)
     republish_load(connection, load)
     record_event(connection, who, load, "rollback undone", why)
-    told = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
-    return RolledBack(read_load(connection, load_id), ranges, told)
+    message = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
+    return RolledBack(read_load(connection, load_id), ranges, message)
 
 
 def _refuse(load: Load, next_step: str) -> Never:

@@ -1,4 +1,4 @@
-"""What a person decides on a load that is not published: to publish it as it is, or to give it up."""
+"""A person settles a load that is not published: approves it as it is, or discards it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def approve_load(db_uri: str, kafka: Mapping[str, str], load_id: int, who: str, why: str) -> Published:
-    """Publish a held load as it is. Called again after it was cut short, it goes on where it stopped."""
+    """Publish a held load as it is. A call after an interrupted one continues with the publish."""
     with connect(db_uri) as connection, reading_load(connection, load_id):
         release_in(connection, load_id, who, why)
     return publish_load(db_uri, kafka, load_id)
@@ -42,7 +42,7 @@ def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load
 
 
 def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
-    """Give up a load that is not published. Its offsets stay where they are, and the next load plans them again."""
+    """Discard a load that is not published. Its positions do not move, so the next load plans its offsets again."""
     with connect(db_uri) as connection, reading_load(connection, load_id):
         load = discard_in(connection, load_id, who, why)
         connection.commit()
@@ -51,7 +51,7 @@ def discard_load(db_uri: str, load_id: int, who: str, why: str) -> Load:
 
 
 def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load:
-    """Move an open load to discarded, with who and why; whoever still works on it finds it ended."""
+    """Move an open load to discarded, with who and why. A process that still works on the load is fenced."""
     load = lock_with_reason(connection, load_id, who, why)
     if load.state == LoadState.DISCARDED:
         return load
@@ -64,7 +64,7 @@ def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load
 
 
 def lock_with_reason(connection: Connection, load_id: int, who: str, why: str) -> Load:
-    """Read the load behind the lock of plan and publish: neither is under way while a person decides."""
+    """Read the load under the lock of plan and publish, so that neither runs while a person decides."""
     require_reason(who, why, load=load_id)
     lock_pipeline(connection, read_load(connection, load_id).pipeline)
     return read_load(connection, load_id)
@@ -81,7 +81,7 @@ def _refuse(load: Load, settled: str, next_step: str) -> Never:
 
 def _changed(load: Load) -> FencedError:
     return FencedError(
-        f"the load was {load.state}, and changed meanwhile; nothing is settled.",
+        f"the load was {load.state}, and has changed since; nothing is settled.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=advice.SEE_STATUS_THEN_DECIDE,

@@ -12,7 +12,7 @@ from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUs
 from penstock.kafka.admin import read_log
 from penstock.ledger.check_result import try_regex
 from penstock.ledger.connection import connect
-from penstock.ledger.decision import reading_alone
+from penstock.ledger.decision import autocommitting
 from penstock.ledger.migration import compare_migrations
 from penstock.ledger.roles import GIVE_ROLES, read_own_role
 from penstock.target.postgres.preparation import examine_target, find_missing_rights
@@ -37,7 +37,7 @@ class Finding:
 
 def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Finding]:
     """Check everything that a load needs, without changes. No transaction is open while Kafka is asked."""
-    with connect(settings.db) as connection, reading_alone(connection):
+    with connect(settings.db) as connection, autocommitting(connection):
         ledger = _check_ledger(connection)
         roles = list(_check_role(connection))
         found = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.doctor.headroom import find_growth, measure_headroom
 from penstock.kafka.first_records import read_first_timestamps
-from penstock.load.log_fit import first_offsets
+from penstock.load.log_check import find_first_positions
 from penstock.model.plan import open_positions
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def read_growth(
 
 def _locate(kafka: Mapping[str, str], pipeline: Pipeline, log: TopicLog, known: Known) -> dict[int, int]:
     """Find where the next load starts in each existing partition, or where the first plan would start."""
-    first = {} if known.positions else first_offsets(kafka, pipeline, log)
+    first = {} if known.positions else find_first_positions(kafka, pipeline, log)
     located = {**known.positions, **open_positions(known.positions, log.partitions, first)}
     return {number: position for number, position in located.items() if number in log.partitions}
 

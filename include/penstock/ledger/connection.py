@@ -1,4 +1,4 @@
-"""Connections to the ledger, and what PostgreSQL says on them in Penstock's words."""
+"""Connections to the ledger, and errors of PostgreSQL as errors of Penstock."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-MISTAKE, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"), '"'
-
-
 Connection = psycopg.Connection[Any]
 
+# libpq reports an invalid option before it connects, and quotes its value behind QUOTE.
+INVALID_OPTION, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"), '"'
 
-# A process that is stopped inside a transaction would hold its locks for ever. PostgreSQL ends its session, so that it
-# cannot go on when it wakes, and whoever waits for the lock waits longer than that.
+# A process that is suspended inside a transaction would hold its locks for ever. PostgreSQL ends its session after
+# 30 s, so the process cannot continue when it wakes. Other sessions wait for a lock longer than that.
 LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
-
 
 # Classes of SQLSTATE: data exceptions, violated constraints, and what a trigger raises.
 ABOUT_VALUES = ("22", "23", "P0")
 
 
 def open_ledger(uri: str) -> Connection:
-    """Connect to the ledger; one that this version of Penstock does not know is refused."""
+    """Connect to the ledger. A ledger of another version of Penstock is refused."""
     connection = connect(uri)
     try:
         difference = compare_migrations(connection)
@@ -52,7 +50,7 @@ def open_ledger(uri: str) -> Connection:
 
 
 def connect(uri: str) -> Connection:
-    """Connect to the database within bounded time, by a connection that notices when its peer is gone."""
+    """Connect to the database within bounded time. The connection notices when the server stops answering."""
     try:
         connection = psycopg.connect(
             make_conninfo(uri, **session.make_parameters(read_db(uri), **LIMITS)),
@@ -67,34 +65,34 @@ def connect(uri: str) -> Connection:
         connection.commit()
         return connection
     except psycopg.OperationalError as error:
-        told = str(error).splitlines()[0]
-        if MISTAKE.search(told):  # libpq says so before it connects, and quotes what stands there
+        line = str(error).splitlines()[0]
+        if INVALID_OPTION.search(line):
             raise WrongUseError(
-                f"PENSTOCK_DB has an option that libpq does not take: {told.partition(QUOTE)[0].rstrip(': ')}.",
+                f"PENSTOCK_DB has an option that libpq does not accept: {line.partition(QUOTE)[0].rstrip(': ')}.",
                 next_step=advice.CORRECT_URI_OPTION,
             ) from None
         raise PenstockError(
-            f"the database of the ledger cannot be reached: {told}",
+            f"the database of the ledger cannot be reached: {line}",
             next_step=advice.CHECK_POSTGRES,
         ) from None  # libpq may quote the URI, which holds the password
 
 
 def explain(error: psycopg.Error) -> PenstockError:
-    """Say in Penstock's words what PostgreSQL refused."""
-    told = _first_line(error)
+    """Make an error of Penstock from an error of PostgreSQL."""
+    line = _first_line(error)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
         return PenstockError(
-            f"the connection to PostgreSQL broke: {told}. It ends sessions that stand still inside a transaction, too.",
+            f"the connection to PostgreSQL broke: {line}. It also ends sessions that are idle in a transaction.",
             next_step=advice.RUN_AFTER_OUTAGE,
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return PenstockError(
-            f"another session holds a lock: {told}.",
+            f"another session holds a lock: {line}.",
             next_step=advice.FIND_LOCK,
         )
     if error.sqlstate == "53100":
-        return PenstockError(f"PostgreSQL: {told}", next_step=advice.FREE_DISK)
-    return PenstockError(f"PostgreSQL: {told}", next_step=advice.CHECK_POSTGRES_RIGHTS)
+        return PenstockError(f"PostgreSQL: {line}", next_step=advice.FREE_DISK)
+    return PenstockError(f"PostgreSQL: {line}", next_step=advice.CHECK_POSTGRES_RIGHTS)
 
 
 def _first_line(error: psycopg.Error) -> str:
@@ -104,13 +102,13 @@ def _first_line(error: psycopg.Error) -> str:
 
 
 def keep_cause(error: psycopg.Error) -> psycopg.Error | None:
-    """The error as the cause of another. Complaints about data are left out: their texts quote values of rows."""
+    """The error as the cause of another one; None for an error about data, because its text quotes values of rows."""
     return None if (error.sqlstate or "")[:2] in ABOUT_VALUES else error
 
 
 @contextmanager
 def concerning(pipeline: str | None = None, load: Load | int | None = None) -> Iterator[None]:
-    """Name the pipeline and the load in every error that is raised inside, and explain those of PostgreSQL."""
+    """Add the pipeline and the load to every error that is raised inside, and explain errors of PostgreSQL."""
     number, ranges = (load.load_id, load.ranges) if isinstance(load, Load) else (load, ())
     name = load.pipeline if isinstance(load, Load) else pipeline
     try:
@@ -131,7 +129,7 @@ class Migrated:
 
 
 def migrate(uri: str) -> Migrated:
-    """Bring the ledger up to date, and the roles as far as the role may."""
+    """Apply the missing migrations, and the statements about roles that this role may run."""
     with connect(uri) as connection:
         try:
             applied = apply_migrations(connection)

@@ -1,8 +1,8 @@
-"""Decisions that need both the ledger and Kafka. Kafka is asked while no transaction is open.
+"""Decisions that need both the ledger and Kafka. Kafka is queried while no transaction is open.
 
-A decision is made behind the lock of its pipeline, from what the ledger says there and from answers that Kafka gave
-before. The answers name what the ledger said when Kafka was asked. If the ledger says something else behind the lock,
-the transaction is taken back, and Kafka is asked again: an answer is never older than the positions that it is compared
+A decision is made under the lock of its pipeline, from the ledger's state and from answers that Kafka gave before. The
+answers name the state of the ledger for which they were queried. If the state under the lock is another one, the
+transaction is rolled back and Kafka is queried again: an answer is never older than the positions that it is compared
 with.
 """
 
@@ -22,37 +22,39 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 
-TIMES_ASKED = 5
+MOST_QUERIES = 5
 
 
-class UnansweredError(Exception):
-    """Kafka has to be asked about what the ledger says now."""
+class OutdatedAnswersError(Exception):
+    """Kafka must be queried for the ledger's state of now."""
 
-    def __init__(self, standing: object = None) -> None:
-        super().__init__("Kafka has to be asked first")
-        self.standing: Any = standing
+    def __init__(self, state: object = None) -> None:
+        super().__init__("Kafka must be queried first")
+        self.state: Any = state
 
 
-def ask_first(connection: Connection, pipeline: str, ask: Callable[[Any], A], decide: Callable[[A | None], T]) -> T:
-    """Decide in a transaction, which the caller commits; an UnansweredError takes it back and has Kafka asked."""
+def decide_with_kafka(
+    connection: Connection, pipeline: str, query: Callable[[Any], A], decide: Callable[[A | None], T]
+) -> T:
+    """Decide in a transaction that the caller commits. After an OutdatedAnswersError, query Kafka and decide again."""
     answers = None
-    for _ in range(TIMES_ASKED + 1):
+    for _ in range(MOST_QUERIES + 1):
         try:
             return decide(answers)
-        except UnansweredError as question:
+        except OutdatedAnswersError as error:
             connection.rollback()
-            standing = question.standing
-        answers = ask(standing)
+            state = error.state
+        answers = query(state)
     raise PenstockError(
-        f"what the ledger says of the pipeline changed {TIMES_ASKED} times while Kafka was asked; nothing is changed.",
+        f"the pipeline's state in the ledger changed {MOST_QUERIES} times while Kafka was queried; nothing is changed.",
         pipeline=pipeline,
         next_step=advice.AWAIT_OTHER_PROCESSES,
     )
 
 
 @contextmanager
-def reading_alone(connection: Connection) -> Iterator[None]:
-    """Let each statement be a transaction of its own, so that none is open between them."""
+def autocommitting(connection: Connection) -> Iterator[None]:
+    """Run each statement in its own transaction, so that none is open between them."""
     connection.autocommit = True
     try:
         yield

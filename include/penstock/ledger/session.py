@@ -1,4 +1,4 @@
-"""The settings of every session in the database: a value means the same whatever role, URI or environment says.
+"""The settings of every database session. They override the role, the URI and the environment.
 
 The order of precedence, from weak to strong: settings of the database and of the role, `options` of the URI, the
 options of `make_parameters`, then PGTZ and PGDATESTYLE of the environment, which libpq sends after all options.
@@ -27,7 +27,7 @@ SETTINGS = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
-    # A copy or a merge takes as long as it takes. Where a statement has a limit, its own session sets it.
+    # A copy or a merge has no time limit. A session sets a limit for its own statements if it needs one.
     "statement_timeout": "0",
     "transaction_timeout": "0",
     "idle_session_timeout": "0",
@@ -38,7 +38,7 @@ OVERRIDE = f"""select set_config('TimeZone', '{SETTINGS["TimeZone"]}', false),
 
 
 def make_parameters(uri: str, **more: str) -> dict[str, str]:
-    """The connection parameters that settle a session, beside those of its URI; `more` are settings of this session."""
+    """The connection parameters that fix the settings of a session; `more` are settings of this session only."""
     given = str(conninfo_to_dict(uri).get("options") or "")
     settings = {**SETTINGS, **more}
     options = [f"-c {name}={_escape(value)}" for name, value in settings.items()]

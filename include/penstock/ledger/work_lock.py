@@ -29,13 +29,13 @@ SESSION = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-ASK_SECONDS, AGAIN_SECONDS = 10.0, 1.0
+CHECK_SECONDS, RETRY_SECONDS = 10.0, 1.0
 
 _statements = Statements("ledger/work_lock")
 
 
 @contextmanager
-def at_work(uri: str, load_id: int, attempt: int | None = None) -> Iterator[None]:
+def working_on(uri: str, load_id: int, attempt: int | None = None) -> Iterator[None]:
     """Hold the lock of a load, or of one attempt at it, while the block runs."""
     keeper = _Keeper(uri, f"penstock work {load_id}" + (f" {attempt}" if attempt is not None else ""))
     keeper.start()
@@ -56,15 +56,15 @@ class _Keeper(threading.Thread):
 
     def end(self) -> None:
         self._ended.set()
-        self.join(AGAIN_SECONDS)  # a thread that still waits for the server ends with the process
+        self.join(RETRY_SECONDS)  # a thread that still waits for the server ends with the process
 
     def run(self) -> None:
-        while not self._ended.wait(ASK_SECONDS if self._connection else AGAIN_SECONDS):
-            self._connection = self._ask()
+        while not self._ended.wait(CHECK_SECONDS if self._connection else RETRY_SECONDS):
+            self._connection = self._check()
         if self._connection:
             self._connection.close()
 
-    def _ask(self) -> Connection | None:
+    def _check(self) -> Connection | None:
         try:
             if self._connection:
                 self._connection.execute("select 1")

@@ -1,4 +1,4 @@
-"""The plan step: fence first, restore second, then write an immutable plan by answers of Kafka to these positions."""
+"""The plan step: fence first, restore second, then write an immutable plan from these positions and Kafka's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock import advice
 from penstock.errors import FencedError, HeldError, LogLostError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import Connection, open_ledger
-from penstock.ledger.decision import UnansweredError, ask_first
+from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
 from penstock.ledger.generation import Position, open_generation, open_positions
 from penstock.ledger.hold import begin_hold, end_hold
 from penstock.ledger.load import (
@@ -23,8 +23,14 @@ from penstock.ledger.load import (
     supersede_load,
 )
 from penstock.ledger.pipeline import lock_pipeline, register_pipeline
-from penstock.load.log_fit import Answers, ask_for_plan, describe_faults, read_standing
-from penstock.load.loss import date_losses, record_losses
+from penstock.load.log_check import (
+    Answers,
+    date_losses,
+    make_log_error,
+    query_for_plan,
+    read_ledger_state,
+    record_losses,
+)
 from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
@@ -38,25 +44,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What the plan step came to. `load` is None when there is nothing to load."""
+    """The outcome of the plan step. `load` is None if there is nothing to load."""
 
     load: Load | None
-    told: str
+    message: str
     ended_hold: int | None = None
 
 
 def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
-    """Plan the next live load of a pipeline, or find the one that this run has planned before.
+    """Plan the next live load of a pipeline, or find the load that this run has planned before.
 
-    A plan that a lost log stops is taken back, and the pipeline is held: behind the lock that the plan was made under,
-    so that nobody settles the matter in between.
+    If the log lost records, the plan is rolled back and the pipeline is held. Both happen under one lock, so that no
+    decision of a person comes between them.
     """
     with open_ledger(uri) as connection:
 
         def plan_or_hold(answers: Answers | None) -> Planned:
             pipeline_id = lock_pipeline(connection, pipeline.name)
             try:
-                with connection.transaction():  # inside the one that holds the lock: a savepoint
+                with connection.transaction():  # a savepoint within the transaction that holds the lock
                     return plan_in(connection, pipeline, run_id, answers)
             except LogLostError as error:
                 if pipeline_id is not None:
@@ -64,16 +70,16 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
                 connection.commit()
                 raise
 
-        return ask_first(connection, pipeline.name, partial(ask_for_plan, kafka, pipeline), plan_or_hold)
+        return decide_with_kafka(connection, pipeline.name, partial(query_for_plan, kafka, pipeline), plan_or_hold)
 
 
 def preview_plan(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
-    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    """Plan as a load would, and roll the plan back: nothing is written, and no load is fenced."""
     with closing(open_ledger(uri)) as connection:
-        return ask_first(
+        return decide_with_kafka(
             connection,
             pipeline.name,
-            partial(ask_for_plan, kafka, pipeline),
+            partial(query_for_plan, kafka, pipeline),
             lambda answers: plan_in(connection, pipeline, run_id, answers),
         )
 
@@ -81,43 +87,43 @@ def preview_plan(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id:
 def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: Answers | None) -> Planned:
     """Plan in the caller's transaction, which holds the pipeline's row from its first statement to its end.
 
-    The answers are Kafka's. An UnansweredError says that they are not about what the ledger says now.
+    An OutdatedAnswersError means that Kafka's answers are for another state of the ledger.
     """
     pipeline_id = register_pipeline(connection, pipeline)
-    again = _find_again(connection, pipeline_id, pipeline, run_id)
-    if again is not None:
-        return again
+    found = _find_planned(connection, pipeline_id, pipeline, run_id)
+    if found is not None:
+        return found
     fenced = _fence(connection, pipeline_id, pipeline, run_id)
-    standing = read_standing(connection, pipeline_id)
-    if answers is None or answers.standing != standing:
-        raise UnansweredError(standing)
+    ledger = read_ledger_state(connection, pipeline_id)
+    if answers is None or answers.ledger != ledger:
+        raise OutdatedAnswersError(ledger)
     log, plan = answers.log, answers.plan
     generation_id = _bind_generation(connection, pipeline_id, pipeline, answers)
     # Written even if there is nothing to load: a first run that found the end of the log must start there next time,
     # not at a later end.
     origins = {number: log.partitions[number].start for number in answers.opened}
     write_positions(connection, generation_id, log, answers.opened, origins)
-    losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.left)
+    losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.first_times)
     if answers.faults:
-        raise describe_faults(pipeline, answers.faults, losses)
+        raise make_log_error(pipeline, answers.faults, losses)
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced.load_id if fenced and fenced.state == LoadState.HELD else None
     recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
-        told = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
-        return Planned(None, told, ended_hold)
+        message = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
+        return Planned(None, message, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
     load = create_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
     if fenced:
         name_successor(connection, fenced.load_id, load.load_id)
     records = sum(len(range_) for range_ in load.ranges)
-    told = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: {name_ranges(load.ranges)}"
-    return Planned(load, told + recorded, ended_hold)
+    message = f"{pipeline.name}: load {load.load_id} planned, {records} offsets: {name_ranges(load.ranges)}"
+    return Planned(load, message + recorded, ended_hold)
 
 
-def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
-    """Find the load that this run owns, if the step is tried again."""
+def _find_planned(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id: str) -> Planned | None:
+    """Find the load that this run has planned, if the plan step is retried."""
     found = find_load_of_run(connection, pipeline_id, run_id)
     if found is None or found.state in (LoadState.FAILED, LoadState.DISCARDED, LoadState.ROLLED_BACK):
         return None
@@ -125,7 +131,7 @@ def _find_again(connection: Connection, pipeline_id: int, pipeline: Pipeline, ru
     if load.state == LoadState.SUPERSEDED:
         return _find_successor(connection, load)
     if load.state == LoadState.HELD:
-        return None  # the fence below decides whether the hold still stands
+        return None  # `_fence` decides whether the load stays held
     return Planned(load, f"{pipeline.name}: this run has planned load {load.load_id} before; it is {load.state}.")
 
 
@@ -133,12 +139,12 @@ def _find_successor(connection: Connection, load: Load) -> Planned | None:
     if load.superseded_by is None:
         return None
     successor = read_load(connection, load.superseded_by)
-    told = f"load {load.load_id} of this run was superseded by load {successor.load_id}, which is {successor.state}"
+    outcome = f"load {load.load_id} of this run was superseded by load {successor.load_id}, which is {successor.state}"
     if successor.state == LoadState.PUBLISHED:
-        return Planned(None, f"{load.pipeline}: {told}; nothing is left to do.")
+        return Planned(None, f"{load.pipeline}: {outcome}; nothing is left to do.")
     if successor.state in OPEN_STATES:
         raise FencedError(
-            f"{told}.",
+            f"{outcome}.",
             pipeline=load.pipeline,
             load=load.load_id,
             ranges=load.ranges,
@@ -160,12 +166,12 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
             ranges=read_load(connection, found.load_id).ranges,
             next_step=advice.settle_held(found.load_id),
         )
-    supersede_load(connection, pipeline, found, "penstock", f"run {run_id} planned anew")
+    supersede_load(connection, pipeline, found, "penstock", f"run {run_id} planned again")
     return found
 
 
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:
-    known, log = answers.standing, answers.log
+    known, log = answers.ledger, answers.log
     if known.generation_id is None or known.identity is None:
         return open_generation(connection, pipeline_id, log.identity, epoch=1)
     refuse_other_identity(pipeline, known.identity.cluster_id, known.identity.topic_id, log)
@@ -179,7 +185,7 @@ def write_positions(
     positions: Mapping[int, int],
     origins: Mapping[int, int],
 ) -> None:
-    """Write the first position of partitions, and from where their gaps count."""
+    """Write the first positions of partitions, and the offsets from which their gaps count."""
     rows = [
         Position(partition, position, origins[partition], log.partitions[partition].leader_epoch)
         for partition, position in positions.items()

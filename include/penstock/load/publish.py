@@ -41,7 +41,7 @@ class Published:
     """A published load, the message about it, and whether this call published it."""
 
     load: Load
-    told: str
+    message: str
     by_this_call: bool
 
 
@@ -72,8 +72,8 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
 def _describe(found: Load) -> Published:
     """Describe the outcome of a publish, by the state in which the load was found."""
     if found.state == LoadState.VALIDATED:
-        return Published(found, _tell(found), by_this_call=True)
-    return _found(found)
+        return Published(found, _describe_published(found), by_this_call=True)
+    return _describe_unchanged(found)
 
 
 def sweep_old_attempts(connection: Connection, load: Load) -> None:
@@ -108,7 +108,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
 
 
 def refuse_unless_validated(load: Load) -> None:
-    """Refuse a load that is not validated: a held load waits for a person, any other has been overtaken."""
+    """Refuse a load that is not validated: a held load waits for a person, any other was replaced."""
     if load.state == LoadState.VALIDATED:
         return
     if load.state == LoadState.HELD:
@@ -147,7 +147,7 @@ def _move_positions(connection: Connection, load: Load) -> None:
         if range_ in moved:
             continue
         raise FencedError(
-            f"the position of partition {range_.partition} is not {range_.from_offset} any more: another load "
+            f"the position of partition {range_.partition} is no longer {range_.from_offset}: another load "
             "moved it. Nothing of this load is published.",
             pipeline=load.pipeline,
             load=load.load_id,
@@ -156,14 +156,14 @@ def _move_positions(connection: Connection, load: Load) -> None:
         )
 
 
-def _tell(load: Load) -> str:
+def _describe_published(load: Load) -> str:
     return (
         f"{load.pipeline}: load {load.load_id} published, {load.rows} rows, {load.quarantined} quarantined, "
         f"{load.holes} holes: " + name_ranges(load.ranges)
     )
 
 
-def _found(load: Load) -> Published:
+def _describe_unchanged(load: Load) -> Published:
     return Published(load, f"{load.pipeline}: load {load.load_id} is published already; it stays.", by_this_call=False)
 
 
@@ -182,7 +182,7 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
     if outcome is None:
         if committing:
             raise OutcomeUnknownError(
-                "the connection broke while COMMIT was under way, and PostgreSQL cannot be asked what became of it"
+                "the connection broke during COMMIT, and PostgreSQL does not answer whether the load is published"
                 f"{first}.",
                 load=load_id,
                 next_step=advice.RETRY_PUBLISH_AFTER_UNKNOWN,
@@ -193,7 +193,7 @@ def _look_up(uri: str, load_id: int, committing: bool, error: psycopg.Error) -> 
             next_step=advice.RETRY_PUBLISH_LATER,
         ) from error
     if outcome.state == LoadState.PUBLISHED:
-        return _found(outcome)
+        return _describe_unchanged(outcome)
     raise PenstockError(
         f"the connection broke and PostgreSQL rolled the publish back; nothing is published{first}.",
         pipeline=outcome.pipeline,

@@ -1,4 +1,4 @@
-"""Replaying: the rows that other loads have of a load's ranges are replaced, in one transaction.
+"""A replay replaces, in one transaction, the rows that other loads have of its ranges.
 
 The other loads keep their rows and coverage outside these ranges.
 """
@@ -72,7 +72,7 @@ def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[O
 
 
 def _sum_published(taken: Sequence[Overlap]) -> RowSum | None:
-    """The rows that were published of ranges; None if a range was published without a fingerprint."""
+    """The published rows of ranges; None if a range was published without a fingerprint."""
     published = NOTHING
     for overlap in taken:
         if overlap.row_hash is None:

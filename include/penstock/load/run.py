@@ -10,7 +10,7 @@ from penstock import advice
 from penstock.errors import HeldError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
-from penstock.ledger.work_lock import at_work
+from penstock.ledger.work_lock import working_on
 from penstock.load.plan import plan_load, preview_plan
 from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 def run_load(
-    settings: Settings, pipeline: Pipeline, run_id: str, tell: Callable[[str], None], spark_log: TextIO
+    settings: Settings, pipeline: Pipeline, run_id: str, report: Callable[[str], None], spark_log: TextIO
 ) -> Load | None:
-    """Load what is new in the topic; the published load comes back, or None if there was nothing new."""
+    """Load the new records of the topic, and return the published load; None if there was nothing new."""
     planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
-    tell(planned.told)
+    report(planned.message)
     if planned.load is None:
         return None
-    return finish_load(settings, planned.load.load_id, tell, spark_log)
+    return finish_load(settings, planned.load.load_id, report, spark_log)
 
 
-def finish_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
-    """Do all steps after the plan; what was done before stays. Every error names the load and its ranges."""
+def finish_load(settings: Settings, load_id: int, report: Callable[[str], None], spark_log: TextIO) -> Load:
+    """Do the steps after the plan that are not done yet. Every error names the load and its ranges."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
-    with concerning(load=load), at_work(settings.db, load_id):
-        return _finish(settings, load_id, tell, spark_log)
+    with concerning(load=load), working_on(settings.db, load_id):
+        return _finish(settings, load_id, report, spark_log)
 
 
-def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> Load:
-    stage_load(settings, load_id, tell, spark_log)
+def _finish(settings: Settings, load_id: int, report: Callable[[str], None], spark_log: TextIO) -> Load:
+    stage_load(settings, load_id, report, spark_log)
     verdict = validate_load(settings.db, load_id, settings.db_checker)
     if not verdict.passed:
         raise HeldError(
@@ -57,27 +57,27 @@ def _finish(settings: Settings, load_id: int, tell: Callable[[str], None], spark
             ranges=verdict.load.ranges,
             next_step=advice.settle_held(load_id),
         )
-    tell(publish_load(settings.db, settings.kafka, load_id).told)
+    report(publish_load(settings.db, settings.kafka, load_id).message)
     with open_ledger(settings.db) as connection:
         return read_load(connection, load_id)
 
 
 def preview_load(settings: Settings, pipeline: Pipeline) -> Planned:
-    """Plan as a load would, and take it back: nothing is written, and no load is fenced."""
+    """Plan as a load would, and roll the plan back: nothing is written, and no load is fenced."""
     return preview_plan(settings.db, settings.kafka, pipeline, name_run())
 
 
 def name_run() -> str:
-    """Name a run that was started by hand."""
+    """Name a run that a person starts on the command line."""
     return f"cli__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{os.getpid()}"
 
 
-def stage_load(settings: Settings, load_id: int, tell: Callable[[str], None], spark_log: TextIO) -> None:
+def stage_load(settings: Settings, load_id: int, report: Callable[[str], None], spark_log: TextIO) -> None:
     """Stage a load by a new attempt, unless it is staged already."""
     attempt = begin_staging(settings.db, load_id)
     if attempt is None:
-        tell(f"load {load_id} is staged already.")
+        report(f"load {load_id} is staged already.")
         return
-    tell(f"staging load {load_id}, attempt {attempt} …")
-    import_ahead()  # takes seconds, and hides behind the start of Spark
+    report(f"staging load {load_id}, attempt {attempt} …")
+    import_ahead()  # takes seconds, while Spark starts
     submit(settings, load_id, attempt, spark_log)

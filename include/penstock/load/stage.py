@@ -113,12 +113,16 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
     except PenstockError as found:
         error = found
     except (PySparkException, Py4JError) as failure:
-        told = recover_error(str(failure))
-        error = find_first_failure(spark, told) if told else explain_failure(str(failure), load, assignment, chunks)
+        recovered = recover_error(str(failure))
+        error = (
+            find_first_failure(spark, recovered)
+            if recovered
+            else explain_failure(str(failure), load, assignment, chunks)
+        )
     else:
         lost = [task for task, won in results if not won]
         if lost:
-            log.warning("load %d: tasks %s had been staged by another try; theirs stays.", load.load_id, lost)
+            log.warning("load %d: tasks %s were already staged by another try; its rows stay.", load.load_id, lost)
         return
     raise error.fill(load.pipeline, load.load_id, load.ranges)
 
@@ -127,7 +131,7 @@ def stage_chunks(
     spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
     """Stage the chunks in Spark tasks, and return for each task whether this run wrote it."""
-    from penstock.load.task import stage_group  # late: a driver that is fenced off never needs pyarrow
+    from penstock.load.task import stage_group  # imported late: a fenced driver never needs pyarrow
 
     groups = group_chunks(chunks, choose_group_size(load.ranges))
     reader = find_reader(load.declaration.reader)
@@ -190,7 +194,7 @@ def _check_limit(load: Load, quarantined: int) -> None:
 
 def _fenced(load: Load, attempt: int) -> PenstockError:
     return FencedError(
-        f"attempt {attempt} is not current any more: the load is {load.state}, at attempt {load.attempt}.",
+        f"attempt {attempt} is no longer current: the load is {load.state}, at attempt {load.attempt}.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=advice.WAIT_FOR_OTHER_ATTEMPT,

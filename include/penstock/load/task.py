@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: read, decode, write."""
+"""The work of one Spark task: read, decode, write."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def stage_group(assignment: Assignment, chunks: Sequence[Chunk], group: OpenGroup) -> list[WrittenChunk]:
     """Stage chunks in one transaction, for any reader.
 
-    A record that PostgreSQL refuses ends the COPY of all. It is found by a second pass, which copies piece by piece:
-    at once where the reader can read again, by the next try of the Spark task where it cannot.
+    A record that PostgreSQL refuses ends the COPY of all chunks. A second pass, which copies piece by piece, finds the
+    record: at once if the reader can open the chunks again, otherwise in the next try of the Spark task.
     """
     try:
         return _read_and_write(assignment, chunks, group, piecewise=group.is_retry and not group.can_open_again)
@@ -47,13 +47,13 @@ def _read_and_write(
             seen[task].add_batch(batch)
             yield task, decoder.decode(batch)
 
-    with group.open() as read, _collecting_seldom():
+    with group.open() as read, _collecting_rarely():
         return write_group(assignment, chunks, decoder.schema, checked, seen, decode(read), piecewise=piecewise)
 
 
 @contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    """Records come by the thousand and hold no cycles: looking for some after each 700 takes a sixth of the time."""
+def _collecting_rarely() -> Iterator[None]:
+    """Collect garbage rarely: records hold no cycles, and a search after each 700 objects takes a sixth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])
     try:

@@ -1,4 +1,4 @@
-"""The status of pipelines: what the ledger says, beside what the log says now."""
+"""The status of pipelines: the state in the ledger beside the state of the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import DeclarationError, IdentityError, KafkaError
 from penstock.kafka.admin import read_logs
 from penstock.kafka.first_records import read_first_timestamps
 from penstock.kafka.identity import refuse_other_identity
-from penstock.ledger.decision import reading_alone
+from penstock.ledger.decision import autocommitting
 from penstock.ledger.generation import read_positions
 from penstock.ledger.status import read_pipelines
 from penstock.model.health import Health, Missing, Newest, OpenFaults, OpenHold, judge, judge_bad_target, judge_broken
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition. `position` is None before the first plan, the log's side when Kafka does not answer."""
+    """One partition. `position` is None before the first plan, values of the log if Kafka does not answer."""
 
     partition: int
     position: int | None
@@ -53,8 +53,8 @@ class PipelineStatus:
 def read_status(
     connection: Connection, kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
 ) -> list[PipelineStatus]:
-    """Read the status of pipelines that share one Kafka connection. No transaction is open while Kafka is asked."""
-    with reading_alone(connection):
+    """Read the status of pipelines that share one Kafka connection. No transaction is open while Kafka is queried."""
+    with autocommitting(connection):
         ledger = _read_ledger(connection, [pipeline.name for pipeline in pipelines])
         logs, unreachable = _read_logs(kafka, pipelines)
         return [
@@ -71,7 +71,7 @@ def read_status(
 
 
 def read_broken_status(connection: Connection, name: str, mistakes: str) -> PipelineStatus:
-    """Read the status of a pipeline whose declaration cannot be read: the ledger knows it by its name."""
+    """Read the status of a pipeline with an invalid declaration; the ledger knows the pipeline by its name."""
     row = _read_ledger(connection, [name]).get(name)
     positions = _read_positions(connection, row).items()
     return PipelineStatus(
@@ -90,9 +90,9 @@ def _read_ledger(connection: Connection, names: Sequence[str]) -> dict[str, Pipe
 def _read_logs(
     kafka: Mapping[str, str], pipelines: Sequence[Pipeline]
 ) -> tuple[dict[tuple[str, Isolation], TopicLog], dict[str, str]]:
-    """Ask for all topics of an isolation at once; if that fails, one by one, so that one missing topic hides no other.
+    """Read all topics of an isolation at once; if that fails, one by one, so that a missing topic hides no other.
 
-    The isolation decides where a log ends: pipelines of one topic may see different ends.
+    The isolation decides where a log ends, so two pipelines of one topic may see different ends.
     """
     logs: dict[tuple[str, Isolation], TopicLog] = {}
     unreachable: dict[str, str] = {}
@@ -226,7 +226,7 @@ def _describe_partitions(
 
 
 def _age(now: float, oldest_ms: int | None, lag: int | None) -> float | None:
-    """The age of the oldest record that is not loaded. Never negative, whatever the clock of its producer said."""
+    """The age of the oldest record that is not loaded. It is never negative, even if the producer's clock is ahead."""
     if lag == 0:
         return 0.0
     return None if oldest_ms is None else round(max(0.0, now - oldest_ms / 1000), 3)

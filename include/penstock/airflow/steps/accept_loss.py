@@ -26,5 +26,5 @@ def accept() -> None:
         pipeline = read_named(context["params"]["pipeline"])
         kafka, who = read_kafka(pipeline.kafka), find_person(context)
         accepted = accept_loss(read_db(), kafka, pipeline, who, context["params"]["why"])
-    log.info(accepted.told)
+    log.info(accepted.message)
     alert_due(pipeline.alerts, pipeline.name, context)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import AssetAlias
 
-    from penstock.backfill.request import Asked
+    from penstock.backfill.request import Request
 
 log = logging.getLogger(__name__)
 FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
@@ -32,15 +32,15 @@ def plan() -> list[int]:
     with deciding_retries(params["pipeline"]):
         refuse_unknown(context, FIELDS)
         pipeline = read_named(params["pipeline"])
-        asked = _read_form(params, find_person(context))
+        request = _read_form(params, find_person(context))
         kafka = read_kafka(pipeline.kafka)
         if params["dry_run"]:
-            draft = preview_backfill(read_db(), kafka, pipeline, asked)
+            draft = preview_backfill(read_db(), kafka, pipeline, request)
             for line in describe_draft(draft):
                 log.info(line)
             return []
-        planned = plan_backfill(read_db(), kafka, pipeline, asked, context["run_id"])
-    log.info(planned.told)
+        planned = plan_backfill(read_db(), kafka, pipeline, request, context["run_id"])
+    log.info(planned.message)
     return list(planned.load_ids)
 
 
@@ -50,12 +50,12 @@ def publish(alias: AssetAlias, load_id: int) -> None:
 
     with deciding_retries(load=load_id):
         published = publish_load(read_db(), read_kafka_of(load_id), load_id)
-    log.info(published.told)
+    log.info(published.message)
     load = published.load
     get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
 
 
-def _read_form(params: Mapping[str, Any], who: str) -> Asked:
-    from penstock.backfill.request import Asked, read_form
+def _read_form(params: Mapping[str, Any], who: str) -> Request:
+    from penstock.backfill.request import Request, read_form
 
-    return Asked(read_form(params), who, params["replace"], params["records_per_load"])
+    return Request(read_form(params), who, params["replace"], params["records_per_load"])

@@ -36,19 +36,19 @@ def plan(pipeline: Pipeline) -> int | None:
         except HeldError as error:
             # The same hold, with a next step that names the DAG.
             raise _make_hold(error.what, pipeline.name, error.load, error.ranges) from error
-    log.info(planned.told)
+    log.info(planned.message)
     _alert(pipeline, planned.ended_hold, context)
     return planned.load.load_id if planned.load else None
 
 
 def validate(load_id: int) -> None:
     """Run the checks of a load; a load that fails a check is held, and the run ends here."""
-    from penstock.ledger.work_lock import at_work
+    from penstock.ledger.work_lock import working_on
     from penstock.load.validate import validate_load
 
     # At INFO Great Expectations logs two hundred lines a load, which hide Penstock's lines.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    with deciding_retries(load=load_id), at_work(read_db(), load_id):
+    with deciding_retries(load=load_id), working_on(read_db(), load_id):
         verdict = validate_load(read_db(), load_id, read_db_checker())  # it logs the results itself
         if not verdict.passed:
             raise _make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
@@ -56,12 +56,12 @@ def validate(load_id: int) -> None:
 
 def publish(asset: Asset, load_id: int) -> None:
     """Publish a load, and add its ranges to the event of the asset."""
-    from penstock.ledger.work_lock import at_work
+    from penstock.ledger.work_lock import working_on
     from penstock.load.publish import publish_load
 
-    with deciding_retries(load=load_id), at_work(read_db(), load_id):
+    with deciding_retries(load=load_id), working_on(read_db(), load_id):
         published = publish_load(read_db(), read_kafka_of(load_id), load_id)
-    log.info(published.told)
+    log.info(published.message)
     # A second run of the task makes a second event, because the first run may have died between its COMMIT and its
     # event. Readers of the asset know the load by its number.
     get_current_context()["outlet_events"][asset].extra = describe_load(published.load)

@@ -42,7 +42,7 @@ def _decide(decision: str, load_id: int, who: str, why: str) -> Load:
 
     if decision == "approve":
         published = approve_load(read_db(), read_kafka_of(load_id), load_id, who, why)
-        log.info(published.told)
+        log.info(published.message)
         return published.load
     load = discard_load(read_db(), load_id, who, why)
     log.info("%s: load %s is discarded; the next run loads its offsets again.", load.pipeline, load_id)

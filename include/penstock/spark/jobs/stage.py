@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.ledger.work_lock import at_work
+from penstock.ledger.work_lock import working_on
 from penstock.load.stage import run_stage
 from penstock.settings import read_settings
 from penstock.spark.driver import drive
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
-    with at_work(settings.db, load_id, attempt):
+    with working_on(settings.db, load_id, attempt):
         run_stage(settings, load_id, attempt, open_context)
 
 

@@ -13,7 +13,7 @@ import pytest
 from declaring import declare
 from loading_process import await_true, query
 from penstock.backfill.plan import plan_backfill, preview_backfill
-from penstock.backfill.request import Asked, ByTime
+from penstock.backfill.request import ByTime, Request
 from penstock.decide.accept_loss import accept_loss
 from penstock.decide.adopt import adopt
 from penstock.doctor.services import check_services
@@ -139,10 +139,10 @@ def test_a_backfill_by_time_holds_no_transaction_while_kafka_answers(site: Site)
     with connect(site.db) as connection:  # as if the first load had been rolled back
         connection.execute("update penstock.position set position = 10 where partition = 0")
         connection.execute("update penstock.load set state = 'discarded'")
-    asked = Asked(ByTime(_at(3), _at(7)), "ann")
-    draft = site.step(lambda: preview_backfill(site.db, site.kafka, site.pipeline, asked))
+    request = Request(ByTime(_at(3), _at(7)), "ann")
+    draft = site.step(lambda: preview_backfill(site.db, site.kafka, site.pipeline, request))
     assert draft.choice.ranges == (Range(0, 3, 7),)
-    planned = site.step(lambda: plan_backfill(site.db, site.kafka, site.pipeline, asked, "fill"))
+    planned = site.step(lambda: plan_backfill(site.db, site.kafka, site.pipeline, request, "fill"))
     assert len(planned.load_ids) == 1
 
 
@@ -187,7 +187,7 @@ def test_a_ledger_that_changes_with_every_answer_ends_the_plan_in_words(site: Si
         with connect(site.db) as connection:
             connection.execute("update penstock.position set leader_epoch = %s", [next(positions)])
 
-    with pytest.raises(PenstockError, match="changed 5 times while Kafka was asked") as stopped:
+    with pytest.raises(PenstockError, match="changed 5 times while Kafka was queried") as stopped:
         site.step(lambda: site.plan("second"), move)
     assert stopped.value.may_retry
     assert stopped.value.pipeline == "orders"
