@@ -133,8 +133,8 @@ def test_exit_code_and_last_line_report_the_error_of_the_job(db: str, account: A
     begun.begin_again()
     exit_code, log = run_job(begun, tmp_path)
     assert exit_code == FencedError.exit_code
-    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id}: attempt 1 is not current any more")
-    with pytest.raises(FencedError, match="attempt 1 is not current any more") as raised:
+    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id}: attempt 1 is no longer current")
+    with pytest.raises(FencedError, match="attempt 1 is no longer current") as raised:
         submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
     assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
     assert raised.value.ranges == begun.load().ranges
