@@ -1,4 +1,4 @@
-"""Ranges in, again and out, on the real services: backfill, replay that replaces, rollback and its undo."""
+"""Backfills, replays, rollbacks and their undo, on the real services."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def offsets(*spans: tuple[int, int, int]) -> ByOffsets:
     return ByOffsets(tuple(Span(*span) for span in spans))
 
 
-def test_a_rolled_back_load_leaves_gaps_and_all_gaps_bring_back_the_same_rows(start: Start) -> None:
+def test_a_rollback_leaves_gaps_and_a_backfill_of_all_gaps_loads_the_same_rows(start: Start) -> None:
     account, loader = start(2)
     account.send_orders(60, partition=0)
     account.send_orders(40, partition=1)
@@ -58,7 +58,7 @@ def test_a_rolled_back_load_leaves_gaps_and_all_gaps_bring_back_the_same_rows(st
     assert find_faults(loader.db, account) == []
 
 
-def test_the_undo_of_a_rollback_brings_the_load_itself_back_even_after_a_column_was_added(start: Start) -> None:
+def test_the_undo_of_a_rollback_restores_the_load_even_after_a_column_was_added(start: Start) -> None:
     account, loader = start()
     account.send_orders(20)
     first = loader.load()
@@ -92,7 +92,7 @@ def test_a_rollback_whose_offsets_were_loaded_again_cannot_be_undone(start: Star
     assert len(loader.rows()) == 5
 
 
-def test_to_replace_a_part_of_a_load_keeps_its_rest_and_the_rows_are_the_same(start: Start) -> None:
+def test_a_replay_of_a_part_of_a_load_keeps_the_rest_and_the_rows_are_the_same(start: Start) -> None:
     account, loader = start(2)
     account.send([order(1), b"broken", *map(order, range(2, 40))], partition=0)
     account.transact([order(number) for number in range(40, 60)], commit=False, partition=1)
@@ -132,7 +132,7 @@ def test_a_load_whose_rows_are_all_replaced_is_superseded(start: Start) -> None:
         roll_back(loader.db, first, "ann", "too late")
 
 
-def test_readers_of_a_replay_see_the_old_rows_or_the_new_ones_and_never_less(start: Start) -> None:
+def test_readers_of_a_replay_see_the_old_rows_or_the_new_ones_and_never_fewer(start: Start) -> None:
     account, loader = start()
     account.send_orders(500)
     loader.load()
@@ -145,7 +145,7 @@ def test_readers_of_a_replay_see_the_old_rows_or_the_new_ones_and_never_less(sta
     assert watcher.snapshots > 0
 
 
-def test_offsets_that_start_latest_passed_over_can_be_loaded_later(start: Start) -> None:
+def test_offsets_that_start_latest_skipped_can_be_loaded_later(start: Start) -> None:
     account, loader = start(start="latest")
     account.send_orders(30)
     with pytest.raises(WrongUseError, match="has loaded nothing yet"):
@@ -190,7 +190,7 @@ def test_a_backfill_planned_again_by_the_same_run_is_the_same(start: Start) -> N
     assert len(first.load_ids) == 4
 
 
-def test_a_backfill_and_a_live_load_run_beside_each_other(start: Start) -> None:
+def test_a_backfill_and_a_live_load_run_at_the_same_time(start: Start) -> None:
     account, loader = start(2)
     account.send_orders(100, partition=0)
     roll_back(loader.db, loader.load(), "ann", "why not")
@@ -205,14 +205,14 @@ def test_a_backfill_and_a_live_load_run_beside_each_other(start: Start) -> None:
     assert find_faults(loader.db, account) == []
 
 
-def test_two_loads_of_the_same_offsets_at_once_end_with_one_winner_and_one_clear_error(start: Start) -> None:
+def test_two_loads_of_the_same_offsets_end_with_one_publish_and_one_clear_error(start: Start) -> None:
     account, loader = start()
     account.send_orders(30)
     roll_back(loader.db, loader.load(), "ann", "why not")
     first = loader.plan_backfill(offsets((0, 0, 20))).load_ids[0]
     with pytest.raises(WrongUseError, match=f"load {first} of backfill 1 is about to load it"):
         loader.plan_backfill(offsets((0, 10, 30)))
-    # Planned while nobody looked: only the ledger's own constraint is left to tell them apart.
+    # The first load is hidden from the plan of the second, so only the constraint of the ledger refuses the overlap.
     with psycopg.connect(loader.db) as connection:
         connection.execute("update penstock.load set state = 'discarded' where load_id = %s", [first])
     second = loader.plan_backfill(offsets((0, 10, 30))).load_ids[0]
@@ -250,19 +250,19 @@ def test_a_second_process_for_the_same_backfill_is_refused(start: Start) -> None
     roll_back(loader.db, loader.load(), "ann", "why not")
     backfill_id = loader.plan_backfill(AllGaps()).backfill_id
     assert backfill_id is not None
-    told: list[str] = []
+    messages: list[str] = []
     with psycopg.connect(loader.db) as other:
         other.execute("select pg_advisory_lock(hashtextextended('penstock backfill ' || %s, 0))", [backfill_id])
         with pytest.raises(FencedError, match=f"another process runs backfill {backfill_id}"):
-            run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
+            run_backfill(loader.settings, loader.pipeline, backfill_id, 1, messages.append, StringIO())
 
-    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
-    told.clear()
-    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, told.append, StringIO())
-    assert [line.split(",")[0] for line in told] == [f"backfill {backfill_id} has ended: 1 of 1 loads"]
+    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, messages.append, StringIO())
+    messages.clear()
+    run_backfill(loader.settings, loader.pipeline, backfill_id, 1, messages.append, StringIO())
+    assert [line.split(",")[0] for line in messages] == [f"backfill {backfill_id} has ended: 1 of 1 loads"]
 
 
-def test_a_validation_whose_table_was_published_meanwhile_says_so(
+def test_a_validation_of_a_load_that_was_published_meanwhile_passes(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account, loader = start()
@@ -286,7 +286,7 @@ def test_a_validation_whose_table_was_published_meanwhile_says_so(
     assert (verdict.passed, verdict.load.state) == (True, "published")
 
 
-def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(start: Start) -> None:
+def test_a_time_means_the_first_record_not_older_for_any_order_of_timestamps(start: Start) -> None:
     account, loader = start(2)
     day = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1000)
     producer = Producer({"bootstrap.servers": account.bootstrap})
@@ -298,7 +298,7 @@ def test_a_time_is_the_first_record_not_older_whatever_the_order_of_timestamps(s
 
     loader.backfill(ByTime(datetime(2026, 1, 31, 4, tzinfo=UTC), datetime(2026, 1, 31, 6, tzinfo=UTC)))
 
-    # From the first record at 04:00 or later up to the first at 06:00 or later; partition 1 has none so young.
+    # From the first record at 04:00 or later up to the first at 06:00 or later; partition 1 has only an older record.
     assert [row[:2] for row in loader.rows()] == [(0, 1), (0, 2)]
 
 
@@ -321,7 +321,7 @@ def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monke
     assert loader.rows() == []
 
 
-def test_a_failed_load_of_a_backfill_is_planned_anew_alone_by_the_declaration_of_today(start: Start) -> None:
+def test_a_failed_load_of_a_backfill_is_planned_again_by_the_declaration_of_today(start: Start) -> None:
     account, loader = start()
     account.send_orders(20)
     roll_back(loader.db, loader.load(), "ann", "why not")

@@ -1,4 +1,4 @@
-"""Kafka is asked while no transaction is open; its answers are compared with what the ledger says behind the lock."""
+"""Kafka is queried while no transaction is open; its answers are compared with the ledger under the lock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock_stack.broker import Broker
     from proxy import KafkaProxy
 
-STANDING = (
+OPEN_TRANSACTIONS = (
     "select query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     " and state like 'idle in transaction%%'"
 )
@@ -49,7 +49,7 @@ T2024 = 1_704_067_200_000
 
 
 class Site:
-    """A pipeline over a topic that is asked through a proxy."""
+    """A pipeline of a topic behind a proxy."""
 
     def __init__(self, db: str, account: Account, proxy: KafkaProxy, **declared: Any) -> None:
         self.db = db
@@ -63,18 +63,18 @@ class Site:
         return plan_load(self.db, kafka, self.pipeline, run)
 
     def step(self, act: Callable[[], Any], between: Callable[[int], object] = lambda _: None) -> Any:
-        """Let Kafka answer step by step; before each step, no session may stand in a transaction. How it ends, is told.
+        """Let Kafka answer step by step; no transaction may be open before a step. Return the result of `act`.
 
-        Whoever waits for Kafka waits until the next step, so that a transaction that is open meanwhile never ends.
+        Between two steps Kafka does not answer, so a transaction that is open then stays open and is found.
         """
         steps = 0
         self.proxy.hush()
         try:
             with ThreadPoolExecutor(1) as pool:
-                acting = pool.submit(act)
+                call = pool.submit(act)
                 try:
-                    while await_true(lambda: self.proxy.held or acting.done(), "Kafka is asked") and not acting.done():
-                        await_true(lambda: not query(self.db, STANDING), "no transaction waits for Kafka", 20)
+                    while await_true(lambda: self.proxy.held or call.done(), "Kafka is queried") and not call.done():
+                        await_true(lambda: not query(self.db, OPEN_TRANSACTIONS), "no transaction waits for Kafka", 20)
                         between(steps)
                         steps += 1
                         self.proxy.speak()
@@ -84,7 +84,7 @@ class Site:
         finally:
             self.proxy.heal()
         assert steps > 5
-        return acting.result()
+        return call.result()
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ def test_status_and_check_hold_no_transaction_while_kafka_answers(site: Site, tm
     assert all(finding.fits for finding in site.step(lambda: check_services(settings, [site.pipeline])))
 
 
-def test_positions_that_move_while_kafka_is_asked_are_no_truncated_log(site: Site) -> None:
+def test_positions_that_move_while_kafka_is_queried_are_not_a_truncated_log(site: Site) -> None:
     site.account.send_orders(10, partition=0)
     site.plan("first", through=False)
 
     def publish(step: int) -> None:
-        """Another process loads and publishes what has come meanwhile: the answers under way are older than that."""
+        """Let another process publish newer records, so that Kafka's earlier answers are older than the positions."""
         if step < 12:
             site.account.send_orders(1, partition=0, first=10 + step)
             with connect(site.db) as connection:
@@ -179,7 +179,7 @@ def test_positions_that_move_while_kafka_is_asked_are_no_truncated_log(site: Sit
     assert site.plan("third", through=False).load.ranges == (Range(0, 22, 23),)
 
 
-def test_a_ledger_that_changes_with_every_answer_ends_the_plan_in_words(site: Site) -> None:
+def test_a_ledger_that_changes_with_every_answer_ends_the_plan_with_a_message(site: Site) -> None:
     site.plan("first", through=False)
     positions = iter(range(1, 10_000))
 
@@ -193,7 +193,7 @@ def test_a_ledger_that_changes_with_every_answer_ends_the_plan_in_words(site: Si
     assert stopped.value.pipeline == "orders"
 
 
-def test_a_plan_against_a_broker_that_answers_in_20_seconds_ends_well(site: Site) -> None:
+def test_a_plan_with_a_broker_that_answers_in_20_seconds_succeeds(site: Site) -> None:
     site.account.send_orders(10, partition=0)
     site.proxy.delay_replies(LIST_OFFSETS, 20)
     try:
@@ -203,7 +203,7 @@ def test_a_plan_against_a_broker_that_answers_in_20_seconds_ends_well(site: Site
     assert planned.load.ranges == (Range(0, 0, 10),)
 
 
-def test_an_end_below_the_position_is_asked_for_again_after_pauses(site: Site) -> None:
+def test_an_end_below_the_position_is_queried_again_after_pauses(site: Site) -> None:
     site.account.send_orders(5, partition=0)
     site.plan("first", through=False)
     with connect(site.db) as connection:
@@ -212,9 +212,9 @@ def test_an_end_below_the_position_is_asked_for_again_after_pauses(site: Site) -
     with ThreadPoolExecutor(1) as pool:
         before = site.proxy.seen[LIST_OFFSETS]
         planning = pool.submit(site.plan)
-        await_true(lambda: site.proxy.seen[LIST_OFFSETS] >= before + 2, "the log's end was asked for")
+        await_true(lambda: site.proxy.seen[LIST_OFFSETS] >= before + 2, "the log's end was queried")
         with suppress(TimeoutError):
-            planning.result(2)  # asked without pauses, the plan has given up by then
+            planning.result(2)  # without pauses the plan gives up earlier
         site.account.send_orders(7, partition=0, first=5)
         planned = planning.result()
     assert planned.load.ranges == (Range(0, 10, 12),)
@@ -228,7 +228,7 @@ def test_spark_is_started_while_no_transaction_is_open(
     begun = begin(db, account.bootstrap, account.topic)
 
     def open_context() -> SparkContext:
-        await_true(lambda: not query(db, STANDING), "no transaction waits for Spark", 20)
+        await_true(lambda: not query(db, OPEN_TRANSACTIONS), "no transaction waits for Spark", 20)
         return spark.sparkContext
 
     run_stage(begun.settings, begun.load_id, begun.attempt, open_context)

@@ -1,4 +1,4 @@
-"""Another topic, another cluster or a log that was cut under a pipeline's name: nothing of it slips in unnoticed."""
+"""Another topic, another cluster or a truncated log: it is noticed, refused, and loaded only after an adoption."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def create_again(account: Account, partitions: int = 1) -> None:
-    """Delete a topic, and create another under its name."""
+    """Delete a topic, and create another one with its name."""
     admin = AdminClient({"bootstrap.servers": account.bootstrap})
     admin.delete_topics([account.topic])[account.topic].result(30)
     create_topic(account.bootstrap, account.topic, partitions)
@@ -82,7 +82,7 @@ def health(loader: Loader) -> Health:
 
 
 def by_generation(loader: Loader) -> list[Any]:
-    """Generation and id of every row, by way of the load that brought it."""
+    """The generation and the id of every row; the generation is that of the row's load."""
     return loader.query(
         "select distinct r.generation, o._partition, o._offset, o.id from analytics.orders o"
         " join penstock.ranges r on r.load_id = o._load_id order by 1, 2, 3"
@@ -90,9 +90,7 @@ def by_generation(loader: Loader) -> list[Any]:
 
 
 @pytest.mark.parametrize("records", [3, 5, 9], ids=["fewer", "the same", "more"])
-def test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its_own_offsets(
-    start: Start, records: int
-) -> None:
+def test_a_topic_created_again_is_refused_and_adopted_with_its_own_offsets(start: Start, records: int) -> None:
     account, loader = start()
     account.send_orders(5)
     loader.load()
@@ -104,8 +102,8 @@ def test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its
             plan(loader, run)
         assert "penstock adopt orders --why" in stopped.value.next_step
     assert loader.query("select kind, ended_at from penstock.holds") == [("other_topic", None)]
-    told = health(loader)
-    assert (told.state, "penstock adopt orders" in told.next_step) == ("other_topic", True)
+    found = health(loader)
+    assert (found.state, "penstock adopt orders" in found.next_step) == ("other_topic", True)
 
     adopted = adopt_as_ann(loader)
     loader.load()
@@ -124,7 +122,7 @@ def test_a_topic_created_again_is_refused_whatever_it_holds_and_adopted_with_its
     assert health(loader).state == "ok"
 
 
-def test_an_adopted_topic_may_begin_at_its_end_and_what_it_had_before_is_a_gap(start: Start) -> None:
+def test_an_adopted_topic_may_start_at_its_end_and_its_earlier_records_are_a_gap(start: Start) -> None:
     account, loader = start()
     account.send_orders(5)
     loader.load()
@@ -142,7 +140,7 @@ def test_an_adopted_topic_may_begin_at_its_end_and_what_it_had_before_is_a_gap(s
     assert loader.gaps() == []
 
 
-def test_fewer_partitions_are_another_topic_and_the_partitions_that_are_left_are_loaded(start: Start) -> None:
+def test_a_topic_with_fewer_partitions_is_another_topic_and_its_partitions_are_loaded(start: Start) -> None:
     account, loader = start(3)
     for partition in range(3):
         account.send_orders(4, partition=partition)
@@ -165,7 +163,7 @@ def test_a_topic_created_again_while_its_load_was_read_is_not_published(start: S
     load_id = plan(loader).load.load_id
     create_again(account)
     account.send_orders(5, first=100)
-    loader.stage(load_id)  # which reads the offsets of the plan, out of another topic
+    loader.stage(load_id)  # reads the planned offsets from another topic
 
     with pytest.raises(IdentityError, match="the topic has changed since the load was planned") as refused:
         publish_load(loader.db, loader.settings.kafka, load_id)
@@ -187,12 +185,10 @@ def test_a_topic_created_again_while_its_load_was_read_is_not_published(start: S
     assert by_generation(loader) == [(2, 0, offset, 100 + offset) for offset in range(5)]
 
 
-def test_without_kafka_nothing_is_published_and_what_is_published_is_found(
+def test_without_kafka_no_load_is_published_and_a_published_load_is_found(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        kafka_module, "ANSWER_SECONDS", 3
-    )  # 120 in use: that nobody answers is shown, and not waited for
+    monkeypatch.setattr(kafka_module, "ANSWER_SECONDS", 3)  # 120 in use
     account, loader = start()
     account.send_orders(5)
     load_id = plan(loader).load.load_id
@@ -208,7 +204,7 @@ def test_without_kafka_nothing_is_published_and_what_is_published_is_found(
     assert not publish_load(loader.db, away, load_id).by_this_call
 
 
-def test_a_topic_that_is_gone_when_its_load_is_to_be_published_publishes_nothing(start: Start) -> None:
+def test_a_topic_deleted_before_the_publish_stops_the_publish(start: Start) -> None:
     account, loader = start()
     account.send_orders(5)
     load_id = plan(loader).load.load_id
@@ -223,9 +219,7 @@ def test_a_topic_that_is_gone_when_its_load_is_to_be_published_publishes_nothing
     assert loader.rows() == []
 
 
-def test_another_cluster_behind_the_address_is_refused_and_a_return_to_the_first_goes_on_where_it_stood(
-    start: Start, other: Broker
-) -> None:
+def test_another_cluster_is_refused_and_a_return_to_the_first_continues_its_loads(start: Start, other: Broker) -> None:
     account, here = start()
     account.send_orders(5)
     here.load()
@@ -243,7 +237,7 @@ def test_another_cluster_behind_the_address_is_refused_and_a_return_to_the_first
 
     adopt_as_ann(there)
     there.load()
-    adopt_as_ann(here)  # back again: its first five are in the table
+    adopt_as_ann(here)  # back to the first cluster, whose first five records are in the table
     here.load()
 
     assert by_generation(here) == [
@@ -262,16 +256,16 @@ def plan_after(account: Account, loader: Loader) -> int:
 
 
 def send_each(account: Account, numbers: range, partition: int) -> None:
-    """Send records each in a batch of its own: a log can only be cut between batches."""
+    """Send each record in a batch of its own, because a log is truncated between batches only."""
     for number in numbers:
         account.send_orders(1, partition=partition, first=number)
 
 
-@pytest.mark.parametrize("grown", [0, 4, 8], ids=["as it was cut", "and grew again", "and grew past the position"])
-def test_a_log_that_was_cut_is_found_where_it_was_cut_and_everything_new_is_loaded_once(
+@pytest.mark.parametrize("grown", [0, 4, 8], ids=["truncated", "grown again", "grown past the position"])
+def test_the_offset_of_a_truncation_is_found_and_all_new_records_are_loaded_once(
     db: str, other: Broker, spark: SparkSession, grown: int
 ) -> None:
-    """A real cut: the broker is killed, loses the end of one partition, and comes back with the same topic."""
+    """A real truncation: the broker is killed, loses the end of one partition, and starts with the same topic."""
     account = Account(other.bootstrap, f"cut_{grown}")
     create_topic(other.bootstrap, account.topic, 2)
     loader = Loader(db, other.bootstrap, spark, declare(account.topic))
@@ -279,7 +273,7 @@ def test_a_log_that_was_cut_is_found_where_it_was_cut_and_everything_new_is_load
     send_each(account, range(12, 15), 1)
     loader.load()
     cut_log(other, account.topic, 0, 7)
-    send_each(account, range(100, 100 + grown), 0)  # before anybody has looked
+    send_each(account, range(100, 100 + grown), 0)  # before the next plan
     end = 7 + grown
 
     with pytest.raises(LogCutError) as stopped:
@@ -308,12 +302,12 @@ def test_a_log_that_was_cut_is_found_where_it_was_cut_and_everything_new_is_load
     assert loader.gaps() == []
     assert loader.query("select generation, epoch from penstock.generations order by 1") == [(1, 1), (2, 2)]
 
-    # Cut once more, deeper than the first time: each row is compared with the log as of its own time.
+    # Truncated again at a lower offset: a row is compared with the log if its own generation covers its offset.
     cut_log(other, account.topic, 0, 5)
     assert adopt_as_ann(loader).positions == {0: 5, 1: 5}
 
 
-def test_nothing_is_adopted_where_the_log_fits_or_where_only_a_transaction_holds_it_back(start: Start) -> None:
+def test_nothing_is_adopted_if_the_log_fits_or_only_an_open_transaction_delays_it(start: Start) -> None:
     account, loader = start()
     with pytest.raises(WrongUseError, match="has loaded nothing yet"):
         adopt_as_ann(loader)
@@ -337,8 +331,8 @@ def test_nothing_is_adopted_where_the_log_fits_or_where_only_a_transaction_holds
     assert loader.query("select count(*) from penstock.generations") == [(1,)]
 
 
-def test_what_was_planned_before_an_adoption_is_never_published_after_it_nor_planned_anew(start: Start) -> None:
-    """The same topic with the same ids: only the generation tells that its offsets mean other records now."""
+def test_a_load_planned_before_an_adoption_is_neither_published_nor_planned_again(start: Start) -> None:
+    """The topic and its id are the same; only the generation shows that its offsets mean other records now."""
     account, loader = start()
     account.send_orders(20)
     first = loader.load()
@@ -364,7 +358,7 @@ def test_what_was_planned_before_an_adoption_is_never_published_after_it_nor_pla
     assert loader.rows() == []
 
 
-def test_a_partition_of_which_nothing_was_loaded_goes_on_at_the_end_of_the_log(start: Start) -> None:
+def test_a_partition_without_loaded_records_continues_at_the_end_of_the_log(start: Start) -> None:
     account, loader = start(start="latest")
     account.send_orders(5)
     assert plan(loader).load is None
@@ -375,9 +369,7 @@ def test_a_partition_of_which_nothing_was_loaded_goes_on_at_the_end_of_the_log(s
     assert plan(loader, "next").load.ranges == (Range(0, 5, 6),)
 
 
-def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_since(
-    start: Start, tmp_path: Path
-) -> None:
+def test_adopt_shows_the_consequences_and_asks_before_it_changes_anything(start: Start, tmp_path: Path) -> None:
     account, loader = start()
     account.send_orders(5)
     loader.load()
@@ -395,7 +387,7 @@ def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_sin
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.stdout, done.stderr
 
-    code, _, told = run("adopt", "orders", answer="n\n")
+    code, _, messages = run("adopt", "orders", answer="n\n")
     assert code == 1
     for line in (
         "was deleted and created again",
@@ -404,23 +396,23 @@ def test_adopt_shows_what_it_means_asks_first_and_refuses_a_log_that_changed_sin
         "the rows of generation 1 stay in analytics.orders",
         "nothing was changed",
     ):
-        assert line in told
+        assert line in messages
     assert loader.query("select count(*) from penstock.generations") == [(1,)]
-    code, _, told = run("adopt", "orders", "--json")
-    assert (code, "pass --yes with --json" in told) == (2, True)
-    code, _, told = run("accept-loss", "orders")
-    assert (code, "penstock adopt orders" in told) == (4, True)
+    code, _, messages = run("adopt", "orders", "--json")
+    assert (code, "pass --yes with --json" in messages) == (2, True)
+    code, _, messages = run("accept-loss", "orders")
+    assert (code, "penstock adopt orders" in messages) == (4, True)
 
     code, out, _ = run("adopt", "orders", "--yes", "--from", "latest", "--json")
     assert code == 0
     assert json.loads(out) == {
         "pipeline": "orders", "state": "adopted", "generation": 2, "positions": [{"partition": 0, "position": 3}],
     }  # fmt: skip
-    code, out, told = run("accept-loss", "orders", "--json")
-    assert (code, "nothing is lost" in told) == (2, True)
+    code, out, messages = run("accept-loss", "orders", "--json")
+    assert (code, "nothing is lost" in messages) == (2, True)
 
 
-def test_an_adoption_is_of_what_was_shown(start: Start) -> None:
+def test_an_adoption_of_another_topic_than_the_shown_one_is_refused(start: Start) -> None:
     from penstock.decide.adopt import preview_adoption
 
     account, loader = start()

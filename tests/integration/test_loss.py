@@ -1,4 +1,4 @@
-"""Logs that lost records, on the real services: who stops, what is recorded, who is told, and how it goes on."""
+"""Logs that lost records, on the real services: holds, recorded losses, alerts, and the next runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIRST = 1_700_000_000_000  # the time of the first record, in milliseconds; one 
 
 @pytest.fixture
 def start(db: str, kafka: Broker, make_topic: MakeTopic, request: pytest.FixtureRequest) -> Start:
-    """An account of a new topic, and a loader of it; Spark is started only for tests that stage."""
+    """An account of a new topic, and its loader; Spark is started only for tests that stage."""
 
     def make(partitions: int = 1, *, spark: bool = False, **declared: Any) -> tuple[Account, Loader]:
         account = Account(kafka.bootstrap, make_topic(partitions))
@@ -71,7 +71,7 @@ def plan(loader: Loader, run: str = "run") -> Any:
 
 
 def lose(start: Start, **declared: Any) -> tuple[Account, Loader]:
-    """A pipeline that has planned once, and whose log has lost the offsets 0 to 6 since."""
+    """A pipeline whose log lost the offsets 0 to 6 after the first plan."""
     account, loader = start(**declared)
     plan(loader, "first")
     account.send_orders(10)
@@ -96,7 +96,7 @@ def losses(loader: Loader) -> list[Any]:
     return loader.query("select partition, from_offset, until_offset, actor, why from penstock.losses order by 1, 2")
 
 
-def test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_next_run_goes_on(start: Start) -> None:
+def test_a_lost_log_holds_the_pipeline_once_until_a_person_accepts_the_loss(start: Start) -> None:
     _, loader = lose(start)
 
     for run in ("one", "two"):
@@ -104,10 +104,10 @@ def test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_n
             plan(loader, run)
         assert "penstock accept-loss orders --why" in stopped.value.next_step
     assert holds(loader) == [("log_lost", None)]
-    told = health(loader)
-    assert told.state == "log_lost"
-    assert "held since" in told.cause
-    assert "penstock accept-loss orders" in told.next_step
+    held = health(loader)
+    assert held.state == "log_lost"
+    assert "held since" in held.cause
+    assert "penstock accept-loss orders" in held.next_step
 
     accepted = accept(loader)
 
@@ -121,7 +121,7 @@ def test_a_lost_log_holds_the_pipeline_once_until_the_loss_is_accepted_and_the_n
     assert plan(loader, "three").load.ranges == (Range(0, 6, 10),)
 
 
-def test_a_hold_that_nobody_settled_ends_by_itself_when_the_log_fits_again(start: Start) -> None:
+def test_a_hold_ends_by_itself_when_the_log_fits_again(start: Start) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader, "one")
@@ -133,7 +133,7 @@ def test_a_hold_that_nobody_settled_ends_by_itself_when_the_log_fits_again(start
     assert health(loader).state == "loading"
 
 
-def test_a_loss_is_told_with_the_times_between_which_its_records_were_written(start: Start) -> None:
+def test_a_loss_is_reported_with_the_times_before_and_after_its_records(start: Start) -> None:
     account, loader = start(spark=True)
     producer = Producer({"bootstrap.servers": account.bootstrap})
     for number in range(10):
@@ -155,7 +155,7 @@ def test_a_loss_is_told_with_the_times_between_which_its_records_were_written(st
     ) in stopped.value.what
 
 
-def test_the_whole_log_may_be_gone_and_what_comes_after_it_is_loaded(start: Start) -> None:
+def test_the_whole_log_may_be_lost_and_later_records_are_loaded(start: Start) -> None:
     account, loader = start()
     plan(loader, "first")
     account.send_orders(10)
@@ -169,7 +169,7 @@ def test_the_whole_log_may_be_gone_and_what_comes_after_it_is_loaded(start: Star
     assert plan(loader, "three").load.ranges == (Range(0, 10, 11),)
 
 
-def test_losses_are_recorded_and_passed_over_where_that_is_declared(start: Start) -> None:
+def test_losses_are_recorded_and_skipped_if_on_loss_declares_it(start: Start) -> None:
     account, loader = start(2, spark=True, on_loss="record")
     account.send_orders(4, partition=0)
     account.send_orders(4, partition=1)
@@ -190,7 +190,7 @@ def test_losses_are_recorded_and_passed_over_where_that_is_declared(start: Start
     assert "the last record published" in reason
 
 
-def test_a_loss_with_nothing_left_to_load_is_recorded_too(start: Start) -> None:
+def test_a_loss_without_records_after_it_is_recorded_too(start: Start) -> None:
     account, loader = start(on_loss="record")
     plan(loader, "first")
     account.send_orders(10)
@@ -204,7 +204,7 @@ def test_a_loss_with_nothing_left_to_load_is_recorded_too(start: Start) -> None:
     assert [row[:3] for row in losses(loader)] == [(0, 0, 10)]
 
 
-def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: Start) -> None:
+def test_a_truncation_of_one_partition_stops_all_and_records_no_loss_of_another(start: Start) -> None:
     account, loader = start(2, on_loss="record")
     plan(loader, "first")
     account.send_orders(10, partition=0)
@@ -224,7 +224,7 @@ def test_a_cut_in_one_partition_stops_all_and_records_no_loss_of_another(start: 
     assert losses(loader) == []
 
 
-def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines(start: Start, receiver: Receiver) -> None:
+def test_a_log_lost_in_a_thousand_partitions_is_reported_in_a_few_lines(start: Start, receiver: Receiver) -> None:
     account, loader = start()
     plan(loader, "first")
     account.send_orders(10)
@@ -243,7 +243,7 @@ def test_a_log_lost_in_a_thousand_partitions_is_told_in_a_few_lines(start: Start
     [(cause,)] = loader.query("select cause from penstock.hold")
     assert cause == stopped.value.what
     assert len(health(loader).cause) < 1500
-    assert tell(loader, [receiver.url]) == [True]
+    assert send_alerts(loader, [receiver.url]) == [True]
     (message,) = receiver.messages
     assert len(message["message"]) < 1500
 
@@ -262,7 +262,7 @@ def test_a_preview_of_a_plan_holds_nothing_and_records_nothing(start: Start) -> 
     assert (holds(stopping), losses(stopping)) == ([], [])
 
 
-def test_what_is_accepted_is_what_is_lost_now_and_not_what_was_when_the_hold_began(start: Start) -> None:
+def test_the_accepted_offsets_are_those_lost_now_and_not_those_lost_at_the_hold(start: Start) -> None:
     account, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader)
@@ -276,7 +276,7 @@ def test_what_is_accepted_is_what_is_lost_now_and_not_what_was_when_the_hold_beg
     assert [row[:3] for row in losses(loader)] == [(0, 0, 8)]
 
 
-def test_nothing_is_accepted_for_a_pipeline_never_planned_without_a_reason_or_for_another_topic(start: Start) -> None:
+def test_a_loss_is_accepted_only_after_a_plan_with_a_reason_and_of_the_same_topic(start: Start) -> None:
     account, loader = start()
     with pytest.raises(WrongUseError, match="has loaded nothing yet"):
         accept(loader)
@@ -292,7 +292,7 @@ def test_nothing_is_accepted_for_a_pipeline_never_planned_without_a_reason_or_fo
     assert losses(loader) == []
 
 
-def test_a_load_that_has_read_what_is_lost_is_decided_on_first_and_one_that_has_not_is_ended(start: Start) -> None:
+def test_a_load_that_read_the_lost_offsets_is_settled_first_and_another_is_ended(start: Start) -> None:
     account, loader = start()
     account.send_orders(10)
     load_id = plan(loader, "first").load.load_id
@@ -311,8 +311,8 @@ def test_a_load_that_has_read_what_is_lost_is_decided_on_first_and_one_that_has_
     assert [row[:3] for row in losses(loader)] == [(0, 0, 6)]
 
 
-def tell(loader: Loader, urls: list[str]) -> list[bool]:
-    """What a run does when it has planned, or could not."""
+def send_alerts(loader: Loader, urls: list[str]) -> list[bool]:
+    """Send the due alerts, as a run does after its plan step."""
     with connect(loader.db) as connection:
         due = find_due(connection, "orders", "http://localhost/run")
     return [alert_once(loader.db, urls, alert, seconds=5) for alert in due]
@@ -326,13 +326,13 @@ def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
     for run in ("one", "two", "three"):
         with pytest.raises(LogLostError):
             plan(loader, run)
-        sent.append(tell(loader, [receiver.url]))
+        sent.append(send_alerts(loader, [receiver.url]))
     assert sent == [[True], [], []]
-    accept(loader)  # on the command line, which alerts nobody
+    accept(loader)  # on the command line, which sends no alerts
 
     for run in ("four", "five"):
         plan(loader, run)
-        tell(loader, [receiver.url])
+        send_alerts(loader, [receiver.url])
 
     assert [message["title"] for message in receiver.messages] == [
         "Penstock: orders is held",
@@ -343,36 +343,36 @@ def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
     assert "ann accepted the loss: they are gone" in receiver.messages[1]["message"]
 
 
-def test_an_alert_that_nobody_took_is_sent_by_the_next_run_and_an_end_is_told_to_those_who_know_of_the_beginning(
+def test_an_alert_that_failed_is_sent_by_the_next_run_and_the_end_of_a_known_hold_too(
     start: Start, receiver: Receiver
 ) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader, "one")
-    assert tell(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
-    assert tell(loader, [receiver.url]) == [True]
+    assert send_alerts(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
+    assert send_alerts(loader, [receiver.url]) == [True]
     accept(loader)
 
     other = Loader(loader.db, loader.bootstrap, loader.spark, loader.pipeline)
     loader.query("update penstock.position set position = 0 returning 1")
     loader.query("delete from penstock.loss returning 1")
     with pytest.raises(LogLostError):
-        plan(other, "two")  # a second hold, of which nobody is told while it lasts
+        plan(other, "two")  # a second hold, without an alert while it lasts
     accept(other)
-    assert tell(loader, [receiver.url]) == [True]
+    assert send_alerts(loader, [receiver.url]) == [True]
     assert [message["title"] for message in receiver.messages] == [
         "Penstock: orders is held",
         "Penstock: orders is no longer held",
     ]
 
 
-def test_two_runs_that_tell_of_a_hold_at_once_send_one_alert(start: Start, receiver: Receiver) -> None:
+def test_two_runs_that_alert_at_once_about_a_hold_send_one_alert(start: Start, receiver: Receiver) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader)
     with connect(loader.db) as connection:
         (alert,) = find_due(connection, "orders")
-    receiver.wait = 0.5  # long enough for both to be under way
+    receiver.wait = 0.5  # long enough for all to run at once
     sent: list[bool] = []
     threads = [
         threading.Thread(target=lambda: sent.append(alert_once(loader.db, [receiver.url], alert))) for _ in range(3)
@@ -386,15 +386,15 @@ def test_two_runs_that_tell_of_a_hold_at_once_send_one_alert(start: Start, recei
     assert len(receiver.messages) == 1
 
 
-def test_a_hold_of_another_kind_is_told_anew_and_the_first_has_not_ended(start: Start, receiver: Receiver) -> None:
+def test_a_hold_of_another_kind_is_alerted_again_and_the_first_has_not_ended(start: Start, receiver: Receiver) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader, "one")
-    tell(loader, [receiver.url])
+    send_alerts(loader, [receiver.url])
     loader.query("update penstock.position set position = 50 returning 1")
     with pytest.raises(LogCutError):
         plan(loader, "two")
-    tell(loader, [receiver.url])
+    send_alerts(loader, [receiver.url])
 
     assert [message["title"] for message in receiver.messages] == ["Penstock: orders is held"] * 2
     assert holds(loader) == [("log_lost", None), ("log_cut", None)]
@@ -410,22 +410,20 @@ def test_a_recorded_loss_is_alerted_once_for_all_partitions_and_an_accepted_one_
         account.send_orders(10, partition=partition)
         delete_before(account, 6, partition)
     plan(loader, "one")
-    assert tell(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
-    assert tell(loader, [receiver.url]) == [True]
-    assert tell(loader, [receiver.url]) == []
+    assert send_alerts(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
+    assert send_alerts(loader, [receiver.url]) == [True]
+    assert send_alerts(loader, [receiver.url]) == []
 
     (message,) = receiver.messages
     assert message["title"] == "Penstock: orders has lost records, and continues without them"
     assert "Offsets: partition 0 offsets [0, 6); partition 1 offsets [0, 6)" in message["message"]
     delete_before(account, 8)
     accept(loader)
-    assert tell(loader, [receiver.url]) == []
+    assert send_alerts(loader, [receiver.url]) == []
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
-def test_a_loss_before_the_read_fails_the_load_for_good_and_the_next_plan_goes_by_the_declaration(
-    start: Start, reader: str
-) -> None:
+def test_a_loss_before_the_read_fails_the_load_and_the_next_plan_records_it(start: Start, reader: str) -> None:
     account, loader = start(spark=True, reader=reader, on_loss="record")
     account.send_orders(50)
     load_id = plan(loader, "one").load.load_id
@@ -439,13 +437,13 @@ def test_a_loss_before_the_read_fails_the_load_for_good_and_the_next_plan_goes_b
     assert not stopped.value.may_retry
     (cause,) = loader.query(f"select cause from penstock.loads where load_id = {load_id} and state = 'failed'")
     assert "starts at offset 20" in cause[0]
-    assert losses(loader) == []  # the next plan records, and not a load that failed
+    assert losses(loader) == []  # the failed load records nothing; the next plan does
     loader.load()
     assert [row[:3] for row in losses(loader)] == [(0, 0, 20)]
     assert loader.query("select min(_offset), count(*) from analytics.orders") == [(20, 30)]
 
 
-def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_passes_records_is_none(
+def test_a_log_start_that_passes_holes_during_the_read_is_a_loss_but_not_read_records(
     start: Start,
 ) -> None:
     account, _ = start()
@@ -455,7 +453,7 @@ def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_
     source = Source({"bootstrap.servers": account.bootstrap}, account.topic, "read_committed")
 
     def read(range_: Range) -> int:
-        """Read a chunk whose log start passes all of it after the first batch; the records come back."""
+        """Read a chunk whose offsets are all deleted after the first batch; return the number of records."""
         chunk = Chunk(0, range_)
         records = 0
         for batch in native.read_whole(source, chunk):
@@ -464,7 +462,7 @@ def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_
             records += len(batch.offsets)
         return records
 
-    # The holes from 10 on may have been records: nobody can tell any more.
+    # The holes from 10 on cannot be distinguished from deleted records.
     with pytest.raises(LogLostError, match="cannot be distinguished from holes") as lost:
         read(Range(0, 0, 2_000))
     assert lost.value.ranges == (Range(0, 10, 2_000),)
@@ -472,7 +470,7 @@ def test_a_log_start_that_passes_a_hole_while_it_is_read_is_a_loss_and_one_that_
 
 
 def test_a_load_beside_a_loss_is_exact(start: Start) -> None:
-    """Rows, losses and gaps account for every offset, and the rows are what was sent."""
+    """Rows, losses and gaps account for every offset, and the rows equal the sent records."""
     account, loader = start(spark=True)
     account.send_orders(20)
     loader.load()
@@ -488,7 +486,7 @@ def test_a_load_beside_a_loss_is_exact(start: Start) -> None:
     ]  # fmt: skip
     account.sent = [sent for sent in account.sent if not 20 <= sent.offset < 30]
     faults = [fault for fault in find_faults(loader.db, account) if "second reader" not in fault]
-    assert faults == ["partition 0: coverage does not tile at 20: next is 30"]  # which is the loss, and all of it
+    assert faults == ["partition 0: coverage does not tile at 20: next is 30"]  # the loss is the only fault
     with psycopg.connect(loader.db) as connection, pytest.raises(psycopg.errors.ExclusionViolation):
         connection.execute(
             "insert into penstock.loss (pipeline_id, generation_id, partition, offsets, reason)"

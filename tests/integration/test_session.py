@@ -1,4 +1,4 @@
-"""Settings of roles, URIs and environments that would change values, rows or results: no session keeps them."""
+"""No session keeps settings of roles, URIs or environments that would change values, rows or results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     AsRole = Callable[[str, str], str]
 
-# Every one changes what a value, a name or a statement means.
+# Each setting changes the meaning of a value, a name or a statement.
 FOREIGN = {
     "client_encoding": "LATIN1",
     "DateStyle": "SQL, DMY",
@@ -60,7 +60,7 @@ ENVIRONMENT = {
 
 @pytest.fixture
 def as_role(db: str) -> Iterator[AsRole]:
-    """Makes a role that has a setting, and gives the URI by which it connects."""
+    """Make a role with a setting, and return its URI."""
     roles: list[sql.Identifier] = []
 
     def make(name: str, value: str) -> str:
@@ -92,7 +92,7 @@ def usual(db: str) -> dict[str, str]:
     return read_settings(db)
 
 
-def test_every_setting_that_is_settled_is_tried_with_another_value(usual: dict[str, str]) -> None:
+def test_every_setting_of_penstock_is_tested_with_another_value(usual: dict[str, str]) -> None:
     assert FOREIGN.keys() == session.SETTINGS.keys() | {"client_encoding"}
     assert all(usual[name] != value for name, value in FOREIGN.items() if name != "row_security")
 
@@ -152,7 +152,7 @@ ROW = (
 
 @pytest.fixture
 def load_as(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) -> Callable[[str], None]:
-    """Loads and verifies records by the given URI; an ordinary session then looks at what has become of them."""
+    """Load and verify records by the given URI, then compare the tables in an ordinary session."""
 
     def load(uri: str) -> None:
         account = Account(kafka.bootstrap, make_topic(1))
@@ -163,9 +163,9 @@ def load_as(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) 
         with pytest.MonkeyPatch.context() as ordinary:
             for name in ENVIRONMENT:
                 ordinary.delenv(name, raising=False)
-            look(loader)
+            compare_tables(loader)
 
-    def look(loader: Loader) -> None:
+    def compare_tables(loader: Loader) -> None:
         with psycopg.connect(superuser(db)) as connection:
             names = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
             rows = connection.execute(sql.SQL("select {} from analytics.orders").format(names)).fetchall()
@@ -185,7 +185,7 @@ def load_as(db: str, kafka: Broker, make_topic: MakeTopic, spark: SparkSession) 
 
 
 @pytest.mark.parametrize(("name", "value"), [*FOREIGN.items(), ("search_path", "shadow, pg_catalog")])
-def test_whole_load_by_a_role_with_foreign_settings_stores_what_was_sent(
+def test_whole_load_by_a_role_with_foreign_settings_stores_the_sent_values(
     name: str, value: str, db: str, as_role: AsRole, load_as: Callable[[str], None]
 ) -> None:
     with psycopg.connect(db) as connection:
@@ -196,7 +196,7 @@ def test_whole_load_by_a_role_with_foreign_settings_stores_what_was_sent(
     load_as(as_role(name, value))
 
 
-def test_whole_load_in_a_foreign_environment_stores_what_was_sent(
+def test_whole_load_in_a_foreign_environment_stores_the_sent_values(
     db: str, spark: SparkSession, load_as: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENT.items():

@@ -39,7 +39,7 @@ def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
 
 
 def hold(db: str, ranges: Sequence[Range] = (Range(0, 0, 100),)) -> int:
-    """A load that its checks hold, for a row is missing."""
+    """A load that its checks hold, because a row is missing."""
     load_id = stage_rows(db, ranges)
     execute(db, f"delete from penstock_stage.load_{load_id}_1 where _offset = 3")
     assert not validate_load(db, load_id).passed
@@ -60,7 +60,7 @@ def test_approved_load_is_published_as_it_is_with_who_and_why(db: str, bound: Bi
     assert ("ada", "approved", "the row is known to be lost") in events(db, load_id)
 
 
-def test_approval_that_was_cut_short_before_the_publish_goes_on(db: str, bound: Bind) -> None:
+def test_approval_that_was_interrupted_before_the_publish_continues(db: str, bound: Bind) -> None:
     load_id = hold(db)
     with connect(db) as connection:
         release_in(connection, load_id, "ada", "known")
@@ -88,7 +88,7 @@ def test_only_a_held_load_is_approved(db: str, bound: Bind, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["planned", "staging", "staged", "validated", "held"])
-def test_discarded_load_leaves_its_offsets_to_the_next_and_no_table(db: str, bound: Bind, state: str) -> None:
+def test_discarded_load_leaves_its_offsets_to_the_next_load_and_no_table(db: str, bound: Bind, state: str) -> None:
     load_id = stage_rows(db)
     execute(db, "update penstock.load set state = %s", [state])
     assert discard_load(db, load_id, "ada", "wrong topic").state == "discarded"
@@ -126,27 +126,27 @@ def describe(load_id: int, kind: AlertKind = "hold_began") -> Alert:
 
 def test_hold_is_alerted_once_when_it_begins_and_once_when_it_ends(db: str, bound: Bind, receiver: Receiver) -> None:
     load_id = hold(db)
-    assert not alert_once(db, [receiver.url], describe(load_id, "hold_ended"))  # it has not ended
+    assert not alert_once(db, [receiver.url], describe(load_id, "hold_ended"))  # the hold has not ended
     assert [alert_once(db, [receiver.url], describe(load_id)) for _ in range(3)] == [True, False, False]
     approve_load(db, bound(db), load_id, "ada", "known")
-    assert not alert_once(db, [receiver.url], describe(load_id))  # it is over: no late news of its beginning
+    assert not alert_once(db, [receiver.url], describe(load_id))  # no late alert about the beginning of an ended hold
     assert [alert_once(db, [receiver.url], describe(load_id, "hold_ended")) for _ in range(3)] == [True, False, False]
     titles = [message["title"] for message in receiver.messages]
     assert titles == [f"Penstock: load {load_id} of orders is held",
                       f"Penstock: load {load_id} of orders is no longer held"]  # fmt: skip
 
 
-def test_alert_that_nobody_took_is_sent_by_the_next_run(db: str, receiver: Receiver) -> None:
+def test_alert_that_failed_is_sent_by_the_next_run(db: str, receiver: Receiver) -> None:
     load_id = hold(db)
     assert not alert_once(db, [f"json://127.0.0.1:{refused_port()}/"], describe(load_id), seconds=5)
     assert alert_once(db, [receiver.url], describe(load_id))
     assert len(receiver.messages) == 1
 
 
-def test_two_who_alert_at_once_send_one_alert(db: str, receiver: Receiver) -> None:
+def test_processes_that_alert_at_once_send_one_alert(db: str, receiver: Receiver) -> None:
     load_id = hold(db)
     sent: list[bool] = []
-    receiver.wait = 0.5  # long enough for both to be under way
+    receiver.wait = 0.5  # long enough for all to run at once
     threads = [
         threading.Thread(target=lambda: sent.append(alert_once(db, [receiver.url], describe(load_id))))
         for _ in range(4)
@@ -163,7 +163,7 @@ def test_claim_of_a_process_that_died_can_be_claimed_again(db: str) -> None:
     load_id = hold(db)
     with connect(db) as dying:
         assert claim_alert(dying, load_id, "hold_began")
-        dying.rollback()  # what PostgreSQL does with the transaction of a dead client
+        dying.rollback()  # as PostgreSQL does for a dead client
     with connect(db) as connection:
         assert claim_alert(connection, load_id, "hold_began")
     with connect(db) as connection:
@@ -177,7 +177,7 @@ def test_failed_load_is_alerted_once_however_often_it_is_cleared(db: str) -> Non
         assert not claim_alert(connection, load_id, "load_failed")
 
 
-def test_database_that_is_away_fails_no_alert(receiver: Receiver) -> None:
+def test_without_a_database_no_alert_is_sent_and_no_error_is_raised(receiver: Receiver) -> None:
     away = f"postgresql://nobody@127.0.0.1:{refused_port()}/none"
     assert not alert_once(away, [receiver.url], describe(1))
     assert receiver.messages == []

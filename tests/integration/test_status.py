@@ -1,4 +1,4 @@
-"""What `status` reads from the ledger, the target and the log, for pipelines that share one of them."""
+"""The status of pipelines that share a topic."""
 
 from __future__ import annotations
 

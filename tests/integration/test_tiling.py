@@ -1,4 +1,4 @@
-"""Whatever happened to a partition: covered + losses + gaps = origin to position, each offset in one of them."""
+"""Covered ranges, losses and gaps tile every partition from its origin to its position, after any history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ steps = st.tuples(st.sampled_from(["load", "lose", "roll back", "undo", "fill"])
 
 
 class Ledger:
-    """A pipeline of two partitions that begins at offset 10 of each, and what happens to it."""
+    """A pipeline that starts at offset 10 of its two partitions, and the steps of its history."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -38,23 +38,23 @@ class Ledger:
         self.loads: list[Load] = []
 
     def do(self, step: Step) -> None:
-        what, partition, size = step
+        action, partition, size = step
         start = self.positions[partition]
-        if what == "load":
+        if action == "load":
             self.load(Range(partition, start, start + size), "live")
             self.positions[partition] += size
-        elif what == "lose":
+        elif action == "lose":
             fault = Fault("log_start_passed", partition, start, PartitionLog(start + size, start + 100))
             loss = Loss(fault, None, None)
             self.lost |= spread(loss.range)
             record_losses(self.connection, self.first.pipeline_id, self.first.generation_id, [loss], "ann", "gone")
             self.positions[partition] += size
-        elif what == "fill":
+        elif action == "fill":
             for range_ in self.read("gaps")[:size]:
                 self.load(range_, "backfill")
         elif self.loads:
             load = self.loads[size % len(self.loads)]
-            if what == "roll back":
+            if action == "roll back":
                 set_aside(self.connection, load)
                 self.end_load(load, "rolled_back")
             elif not any(set(range_) & self.offsets("covered") for range_ in map(spread, load.ranges)):
@@ -95,7 +95,7 @@ def spread(range_: Range) -> set[tuple[int, int]]:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(steps, max_size=14))
-def test_covered_losses_and_gaps_tile_every_partition_whatever_happened(db: str, history: list[Step]) -> None:
+def test_covered_losses_and_gaps_tile_every_partition_after_any_history(db: str, history: list[Step]) -> None:
     with connect(db) as connection:
         ledger = Ledger(connection)
         for step in history:
@@ -106,7 +106,7 @@ def test_covered_losses_and_gaps_tile_every_partition_whatever_happened(db: str,
         connection.rollback()
 
     assert positions == ledger.positions
-    assert parts[1] == ledger.lost, "a loss shows as a gap, or a gap as a loss"
+    assert parts[1] == ledger.lost, "a loss is listed as a gap, or a gap as a loss"
     whole = {(partition, offset) for partition in (0, 1) for offset in range(10, positions[partition])}
     assert set().union(*parts) == whole
     assert sum(map(len, parts)) == len(whole), "an offset is in two of them"
