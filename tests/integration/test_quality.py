@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import subprocess
@@ -12,16 +13,19 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from declaring import declare
 from fix_loads import Bind, quarantine_record, stage_rows
 from penstock.errors import ChecksCrashedError, FencedError
+from penstock.ledger.check_result import compose_count
 from penstock.ledger.connection import connect
 from penstock.ledger.load import read_load
 from penstock.load.publish import publish_load
 from penstock.load.validate import Verdict, validate_load
 from penstock.model.ranges import Range
 from penstock.quality.checker import Access
+from penstock.quality.counts import PartitionCounts
 from penstock.waiting import wait_until
 from privileges import superuser
 
@@ -266,7 +270,7 @@ def test_warning_is_counted_and_lets_the_load_pass(db: str, bound: Bind) -> None
     again = validate_load(db, load_id)
     assert (again.passed, again.warnings) == (True, 1)
     publish_load(db, bound(db), load_id)
-    assert validate_load(db, load_id).summary == f"orders: load {load_id} is published already; it stays."
+    assert validate_load(db, load_id).summary == f"orders: load {load_id} is published already; nothing was changed."
 
 
 def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:
@@ -411,6 +415,18 @@ def test_password_stays_out_of_configurations_logs_and_errors(
     assert "canary-in-the-mine" not in shown
 
 
+def test_the_columns_of_the_count_are_the_fields_of_its_dataclass(db: str) -> None:
+    load_id = stage_rows(db)
+    staged = sql.Identifier("penstock_stage", f"load_{load_id}_1")
+    text = compose_count(staged, sql.SQL("1"))
+    with connect(db) as connection:
+        values = {"load_id": load_id, "attempt": 1, "table": staged.as_string(None)}
+        described = connection.execute(text.encode(), values).description or []
+
+    fields = {field.name for field in dataclasses.fields(PartitionCounts)}
+    assert {column.name for column in described} ^ fields == {"row_hash", "samples"}
+
+
 def test_severities_reach_great_expectations(db: str) -> None:
     from penstock.quality.suite import build_suite
 
@@ -419,7 +435,9 @@ def test_severities_reach_great_expectations(db: str) -> None:
     with connect(db) as connection:
         suite = build_suite(read_load(connection, load_id), [])
 
-    assert [expectation.severity for expectation in suite.expectations] == ["critical"] * 7 + ["warning"]
+    assert [expectation.severity for expectation in suite.expectations] == ["critical"] * (len(BUILTIN) + 1) + [
+        "warning"
+    ]
 
 
 def test_a_built_in_expectation_counts_for_itself_in_another_suite(db: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import typer
 from docs.make_reference import PAGE, write_page
 
+import penstock
 from penstock import errors
 from penstock.cli.main import app
 from penstock.cli.output import STATES
@@ -141,3 +142,12 @@ def test_every_state_of_a_load_is_explained() -> None:
     check = re.findall(r"check \(state in \((.*?)\)\)", schema, re.DOTALL)[-1]
     explained = set(re.findall(r"^\| `(\w+)` \| ", reference("ledger"), re.MULTILINE))
     assert set(re.findall(r"'(\w+)'", check)) <= explained
+
+
+def test_every_exported_name_is_explained() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    assert [name for name in penstock.__all__ if f"`{name}" not in page] == []
+
+
+def test_every_built_in_expectation_is_exported() -> None:
+    assert [kind.__name__ for kind in LIVE_LOADS if kind.__name__ not in penstock.__all__] == []

@@ -41,8 +41,8 @@ def keep_row_hashes(
     row_hash: sql.Composable,
 ) -> None:
     """Store the fingerprints of the staged rows; ranges that share a partition are read again through the key."""
-    for partition, fingerprint in by_partition.items():
-        _statements.execute(connection, "keep_row_hash", load_id=load_id, partition=partition, row_hash=fingerprint)
+    partitions, row_hashes = list(by_partition), list(by_partition.values())
+    _statements.execute(connection, "keep_row_hashes", load_id=load_id, partitions=partitions, row_hashes=row_hashes)
     pieces = {"row_hash": row_hash, "staged": staged}
     _statements.execute(connection, "keep_row_hashes_by_key", pieces, load_id=load_id)
 
@@ -62,7 +62,7 @@ def compose_declaration() -> str:
 
 def compose_count(staged: sql.Identifier, row_hash: sql.Composable) -> str:
     """The text that counts an attempt by partition."""
-    return _statements.compose_text("count_staged", {"staged": staged, "row_hash": row_hash})
+    return _statements.compose_text("count_attempt", {"staged": staged, "row_hash": row_hash})
 
 
 def compose_sample(name: str, staged: sql.Identifier) -> str:

@@ -1,4 +1,4 @@
--- name: count_staged
+-- name: count_attempt
 -- Counts an attempt by partition. {staged} is the attempt's table; its rows are read once for all partitions and all
 -- checks. They are read a second time only if the table has no key, or if rows are outside the plan or in one of
 -- several ranges of a partition: those are counted through the key.
@@ -116,10 +116,11 @@ from jsonb_to_recordset(%(results)s)
      as r (ordinal int, kind text, expectation text, partition int, "column" text, severity text, success boolean,
            observed jsonb)
 
--- name: keep_row_hash
--- Stores the fingerprint of a partition's rows, if the plan has one range of the partition.
-update penstock.load_range r set row_hash = %(row_hash)s
-where load_id = %(load_id)s and partition = %(partition)s
+-- name: keep_row_hashes
+-- Stores the fingerprint of each partition's rows, where the plan has one range of the partition.
+update penstock.load_range r set row_hash = h.row_hash
+from unnest(%(partitions)s::int[], %(row_hashes)s::numeric[]) as h (partition, row_hash)
+where r.load_id = %(load_id)s and r.partition = h.partition
   and not exists (select from penstock.load_range o
                   where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 

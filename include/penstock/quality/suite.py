@@ -13,6 +13,7 @@ import psycopg
 from psycopg import errors as pg_errors
 from psycopg.rows import dict_row
 
+from penstock import advice
 from penstock.errors import ChecksCrashedError
 from penstock.ledger.connection import connect
 from penstock.model.load import CheckResult
@@ -197,8 +198,11 @@ def find_crash(exception_info: dict[str, Any] | None) -> str | None:
 
 
 def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
-    next_step = "fix the check in the declaration, or retry the validate step if the database was not available."
-    if "permission denied" in message:
+    if name not in {check.expect for check in load.declaration.checks}:
+        next_step = f"retry the validate step; if this happens again, {advice.REPORT_DEFECT}"
+    elif "permission denied" not in message:
+        next_step = "fix the check in the declaration, or retry the validate step if the database was not available."
+    else:
         next_step = (
             "name the tables that the check reads, other than the load's rows, under `checks_read` in the declaration."
         )
