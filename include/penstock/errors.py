@@ -117,7 +117,7 @@ class LogLostError(PenstockError):
     hold: ClassVar[HoldKind] = "log_lost"
 
 
-class LogCutError(LogLostError):
+class LogTruncatedError(LogLostError):
     """The log ends before the position: it no longer holds records that were loaded."""
 
     hold = "log_cut"

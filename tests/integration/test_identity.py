@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from cutting import cut_log
 from declaring import declare, write_declaration
 from fix_kafka import create_topic
 from penstock.backfill.request import AllGaps, ByOffsets, Span
@@ -22,7 +21,7 @@ from penstock.errors import (
     FencedError,
     IdentityError,
     KafkaError,
-    LogCutError,
+    LogTruncatedError,
     OutcomeUnknownError,
     PenstockError,
     WrongUseError,
@@ -37,6 +36,7 @@ from penstock_stack import ports
 from penstock_stack.broker import Broker
 from producing import Account
 from receiving import refused_port
+from truncating import truncate_log
 from whole_loads import Loader
 
 if TYPE_CHECKING:
@@ -272,11 +272,11 @@ def test_the_offset_of_a_truncation_is_found_and_all_new_records_are_loaded_once
     send_each(account, range(12), 0)
     send_each(account, range(12, 15), 1)
     loader.load()
-    cut_log(other, account.topic, 0, 7)
+    truncate_log(other, account.topic, 0, 7)
     send_each(account, range(100, 100 + grown), 0)  # before the next plan
     end = 7 + grown
 
-    with pytest.raises(LogCutError) as stopped:
+    with pytest.raises(LogTruncatedError) as stopped:
         plan(loader)
 
     if end < 12:
@@ -303,7 +303,7 @@ def test_the_offset_of_a_truncation_is_found_and_all_new_records_are_loaded_once
     assert loader.query("select generation, epoch from penstock.generations order by 1") == [(1, 1), (2, 2)]
 
     # Truncated again at a lower offset: a row is compared with the log if its own generation covers its offset.
-    cut_log(other, account.topic, 0, 5)
+    truncate_log(other, account.topic, 0, 5)
     assert adopt_as_ann(loader).positions == {0: 5, 1: 5}
 
 
@@ -341,7 +341,7 @@ def test_a_load_planned_before_an_adoption_is_neither_published_nor_planned_agai
     one, two = backfill.load_ids
     loader.stage(one)
     loader.query("update penstock.position set position = 25 returning 1")
-    with pytest.raises(LogCutError):
+    with pytest.raises(LogTruncatedError):
         loader.plan_backfill(ByOffsets((Span(0, 0, 5),)))
 
     adopt_as_ann(loader)

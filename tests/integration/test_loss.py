@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from declaring import declare
 from penstock.alerts.outbox import alert_once, find_due
 from penstock.decide.accept_loss import accept_loss
-from penstock.errors import IdentityError, LogCutError, LogLostError, WrongUseError
+from penstock.errors import IdentityError, LogLostError, LogTruncatedError, WrongUseError
 from penstock.kafka.readers import native
 from penstock.kafka.readers.contract import Source
 from penstock.ledger.connection import connect
@@ -199,7 +199,7 @@ def test_a_loss_without_records_after_it_is_recorded_too(start: Start) -> None:
     planned = plan(loader)
 
     assert planned.load is None
-    assert "passed over: partition 0 offsets [0, 10) are lost" in planned.message
+    assert "skipped: partition 0 offsets [0, 10) are lost" in planned.message
     assert loader.query("select position from penstock.positions") == [(10,)]
     assert [row[:3] for row in losses(loader)] == [(0, 0, 10)]
 
@@ -212,7 +212,7 @@ def test_a_truncation_of_one_partition_stops_all_and_records_no_loss_of_another(
     delete_before(account, 6, partition=0)
     loader.query("update penstock.position set position = 50 where partition = 1 returning 1")
 
-    with pytest.raises(LogCutError, match=r"no longer holds the loaded records of offsets \[10, 50\)") as stopped:
+    with pytest.raises(LogTruncatedError, match=r"no longer holds the loaded records of offsets \[10, 50\)") as stopped:
         plan(loader)
 
     assert "penstock adopt orders" in stopped.value.next_step
@@ -235,7 +235,7 @@ def test_a_log_lost_in_a_thousand_partitions_is_reported_in_a_few_lines(start: S
             " generate_series(1, 1000) number"
         )
 
-    with pytest.raises(LogCutError, match=r"partition 0 offsets \[0, 6\) are lost") as stopped:
+    with pytest.raises(LogTruncatedError, match=r"partition 0 offsets \[0, 6\) are lost") as stopped:
         plan(loader)
 
     assert len(str(stopped.value)) < 1500
@@ -392,7 +392,7 @@ def test_a_hold_of_another_kind_is_alerted_again_and_the_first_has_not_ended(sta
         plan(loader, "one")
     send_alerts(loader, [receiver.url])
     loader.query("update penstock.position set position = 50 returning 1")
-    with pytest.raises(LogCutError):
+    with pytest.raises(LogTruncatedError):
         plan(loader, "two")
     send_alerts(loader, [receiver.url])
 

@@ -14,7 +14,7 @@ from penstock.backfill.plan import PastLoad, estimate_seconds
 from penstock.backfill.request import AllGaps, ByOffsets, ByTime, Span, read_form, read_selection
 from penstock.errors import WrongUseError
 from penstock.model.log import PartitionLog
-from penstock.model.ranges import Held, Range
+from penstock.model.ranges import LoadRange, Range
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def make_known(**changes: Any) -> Known:
     known = {
         "log": {0: PartitionLog(10, 100)},
         "positions": {0: 80},
-        "covered": (Held(Range(0, 10, 50), 1),),
+        "covered": (LoadRange(Range(0, 10, 50), 1),),
         "planned": (),
         "gaps": (Range(0, 50, 80),),
     }
@@ -50,7 +50,7 @@ def test_a_span_that_cannot_be_loaded_is_refused_with_the_reason(span: Span, rea
 
 
 def test_a_range_that_an_unfinished_load_has_planned_is_refused_even_to_replace() -> None:
-    known = make_known(planned=(Held(Range(0, 60, 70), 9, backfill=2),))
+    known = make_known(planned=(LoadRange(Range(0, 60, 70), 9, backfill=2),))
     [refusal] = find_refusals([Span(0, 65, 80)], known, replace=True)
     assert refusal.startswith("partition 0 offsets [65, 70): load 9 of backfill 2 is about to load it; ")
     assert "--resume 2" in refusal
@@ -69,15 +69,15 @@ def test_all_refusals_are_reported_at_once() -> None:
 def test_a_replacement_names_the_loads_that_hold_the_range() -> None:
     assert find_refusals([Span(0, 40, 60)], make_known(), replace=True) == []
     choice = choose_spans([Span(0, 40, 60)], make_known(), replace=True)
-    assert (choice.ranges, choice.replaced) == ((Range(0, 40, 60),), (Held(Range(0, 40, 50), 1),))
+    assert (choice.ranges, choice.replaced) == ((Range(0, 40, 60),), (LoadRange(Range(0, 40, 50), 1),))
 
 
 def test_all_gaps_are_those_that_the_log_still_holds_and_no_load_has_planned() -> None:
-    known = make_known(gaps=(Range(0, 5, 20), Range(0, 50, 80)), planned=(Held(Range(0, 60, 70), 9),))
+    known = make_known(gaps=(Range(0, 5, 20), Range(0, 50, 80)), planned=(LoadRange(Range(0, 60, 70), 9),))
     choice = choose_gaps(known)
     assert choice.ranges == (Range(0, 10, 20), Range(0, 50, 60), Range(0, 70, 80))
     assert choice.deleted == (Range(0, 5, 10),)
-    assert choice.planned == (Held(Range(0, 60, 70), 9),)
+    assert choice.planned == (LoadRange(Range(0, 60, 70), 9),)
 
 
 @given(st.dictionaries(st.integers(0, 3), st.integers(0, 120)), st.dictionaries(st.integers(0, 3), st.integers(0, 120)))

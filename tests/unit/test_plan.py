@@ -24,13 +24,13 @@ caps = st.integers(1, 5_000)
 
 
 @st.composite
-def fitting(draw: st.DrawFn) -> tuple[dict[int, int], dict[int, PartitionLog]]:
+def positions_in_logs(draw: st.DrawFn) -> tuple[dict[int, int], dict[int, PartitionLog]]:
     """Positions within their logs."""
     log = draw(logs)
     return {partition: draw(st.integers(known.start, known.end)) for partition, known in log.items()}, log
 
 
-@given(fitting(), caps)
+@given(positions_in_logs(), caps)
 def test_ranges_start_at_the_position_and_never_pass_the_end_or_the_limit(
     world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
@@ -45,12 +45,12 @@ def test_ranges_start_at_the_position_and_never_pass_the_end_or_the_limit(
     assert len({range_.partition for range_ in plan.ranges}) == len(plan.ranges)
 
 
-@given(fitting(), caps)
+@given(positions_in_logs(), caps)
 def test_repeated_plans_tile_the_log_up_to_its_end(
     world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
     positions, log = world
-    limit = max(limit, 500)  # a bounded number of turns
+    limit = max(limit, 500)  # few plans, even for long logs
     at = dict(positions)
     while ranges := plan_ranges(at, log, limit).ranges:
         for range_ in ranges:
@@ -60,7 +60,7 @@ def test_repeated_plans_tile_the_log_up_to_its_end(
     assert at == {partition: known.end for partition, known in log.items()}
 
 
-@given(fitting(), caps)
+@given(positions_in_logs(), caps)
 def test_no_partition_waits_while_another_takes_more_than_the_limit(
     world: tuple[dict[int, int], dict[int, PartitionLog]], limit: int
 ) -> None:
@@ -147,11 +147,11 @@ def test_a_recorded_loss_is_exactly_the_range_from_position_to_log_start(
     positions: dict[int, int], log: dict[int, PartitionLog], limit: int
 ) -> None:
     plan = plan_ranges(positions, log, limit, "record")
-    cut = [fault for fault in find_faults(positions, log) if fault.kind != "log_start_passed"]
+    truncated = [fault for fault in find_faults(positions, log) if fault.kind != "log_start_passed"]
 
-    if cut:
+    if truncated:
         assert (plan.ranges, plan.losses) == ((), ())
-        assert set(cut) <= set(plan.faults)
+        assert set(truncated) <= set(plan.faults)
         return
     assert plan.faults == ()
     assert {loss.lost for loss in plan.losses} == {
@@ -179,19 +179,19 @@ def test_the_default_stops_and_records_no_loss(
 def test_loads_continue_from_a_truncation_and_elsewhere_from_the_position(
     positions: dict[int, int], log: dict[int, PartitionLog], data: st.DataObject
 ) -> None:
-    cuts = {
+    truncations = {
         partition: data.draw(st.integers(0, log[partition].end))
         for partition, position in positions.items()
         if partition in log and position > log[partition].end
     }
-    starts = continue_from(positions, log, cuts)
+    starts = continue_from(positions, log, truncations)
 
     assert starts.keys() == log.keys()
     for partition, start in starts.items():
         if partition not in positions:
             assert start == log[partition].start
         else:
-            assert start == cuts.get(partition, positions[partition])
+            assert start == truncations.get(partition, positions[partition])
     assert all(fault.kind == "log_start_passed" for fault in find_faults(starts, log))
 
 

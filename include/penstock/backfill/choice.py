@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.backfill.request import Span
 from penstock.errors import name_ranges
-from penstock.model.ranges import Held, Range, intersect_ranges, subtract_ranges
+from penstock.model.ranges import LoadRange, Range, intersect_ranges, subtract_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ class Known:
 
     log: Mapping[int, PartitionLog]
     positions: Mapping[int, int]
-    covered: tuple[Held, ...]
-    planned: tuple[Held, ...]
+    covered: tuple[LoadRange, ...]
+    planned: tuple[LoadRange, ...]
     gaps: tuple[Range, ...]
     origins: Mapping[int, int] = field(default_factory=dict)
 
@@ -32,8 +32,8 @@ class Choice:
     """The ranges to load and to replace, and the gaps that other loads have planned or the log has deleted."""
 
     ranges: tuple[Range, ...]
-    replaced: tuple[Held, ...] = ()
-    planned: tuple[Held, ...] = ()
+    replaced: tuple[LoadRange, ...] = ()
+    planned: tuple[LoadRange, ...] = ()
     deleted: tuple[Range, ...] = ()
 
 
@@ -43,7 +43,7 @@ def find_refusals(spans: Sequence[Span], known: Known, *, replace: bool) -> list
     if refusals:
         return refusals
     ranges = [Range(span.partition, span.from_offset, span.until_offset) for span in spans]
-    return [*_refuse_twice(ranges), *_refuse_held(ranges, known, replace=replace)]
+    return [*_refuse_repeated(ranges), *_refuse_overlaps(ranges, known, replace=replace)]
 
 
 def _refuse_span(span: Span, known: Known) -> str | None:  # noqa: PLR0911 - a list of reasons
@@ -69,25 +69,27 @@ def _refuse_span(span: Span, known: Known) -> str | None:  # noqa: PLR0911 - a l
     return None
 
 
-def _refuse_twice(ranges: Sequence[Range]) -> Iterator[str]:
+def _refuse_repeated(ranges: Sequence[Range]) -> Iterator[str]:
     for place, range_ in enumerate(ranges):
         if intersect_ranges([range_], list(ranges[:place])):
             yield f"{range_}: some of these offsets are given twice"
 
 
-def _refuse_held(ranges: Sequence[Range], known: Known, *, replace: bool) -> Iterator[str]:
-    for held in find_overlaps(ranges, known.planned):
-        ways = f"--resume {held.backfill} finishes it, `penstock discard {held.load} --why …` discards it"
-        yield f"{held.range}: load {held.load} of backfill {held.backfill} is about to load it; {ways}"
+def _refuse_overlaps(ranges: Sequence[Range], known: Known, *, replace: bool) -> Iterator[str]:
+    for other in find_overlaps(ranges, known.planned):
+        ways = f"--resume {other.backfill} finishes it, `penstock discard {other.load} --why …` discards it"
+        yield f"{other.range}: load {other.load} of backfill {other.backfill} is about to load it; {ways}"
     if not replace:
-        for held in find_overlaps(ranges, known.covered):
-            yield f"{held.range}: load {held.load} has published it; pass --gaps, or --replace to load it again"
+        for other in find_overlaps(ranges, known.covered):
+            yield f"{other.range}: load {other.load} has published it; pass --gaps, or --replace to load it again"
 
 
-def find_overlaps(ranges: Sequence[Range], held: Sequence[Held]) -> list[Held]:
-    """The parts of these ranges that loads hold."""
+def find_overlaps(ranges: Sequence[Range], load_ranges: Sequence[LoadRange]) -> list[LoadRange]:
+    """The parts of these ranges that belong to loads."""
     return [
-        Held(part, each.load, each.backfill) for each in held for part in intersect_ranges(list(ranges), [each.range])
+        LoadRange(part, each.load, each.backfill)
+        for each in load_ranges
+        for part in intersect_ranges(list(ranges), [each.range])
     ]
 
 
@@ -99,10 +101,10 @@ def choose_spans(spans: Sequence[Span], known: Known, *, replace: bool) -> Choic
 
 def choose_gaps(known: Known) -> Choice:
     """Choose the gaps that the log still holds and that no unfinished load has planned."""
-    held = [Range(number, log.start, max(log.start, log.end)) for number, log in sorted(known.log.items())]
+    in_log = [Range(number, log.start, max(log.start, log.end)) for number, log in sorted(known.log.items())]
     free = subtract_ranges(list(known.gaps), [each.range for each in known.planned])
     planned = tuple(find_overlaps(known.gaps, known.planned))
-    return Choice(tuple(intersect_ranges(free, held)), planned=planned, deleted=tuple(subtract_ranges(free, held)))
+    return Choice(tuple(intersect_ranges(free, in_log)), planned=planned, deleted=tuple(subtract_ranges(free, in_log)))
 
 
 def choose_spans_of_time(starts: Mapping[int, int], ends: Mapping[int, int], known: Known) -> list[Span]:

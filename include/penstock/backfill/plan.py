@@ -28,7 +28,7 @@ from penstock.ledger.load import create_load
 from penstock.ledger.pipeline import register_pipeline
 from penstock.load.log_check import make_log_error, read_settled_log
 from penstock.model.plan import find_faults
-from penstock.model.ranges import Held, Range, cut_loads
+from penstock.model.ranges import LoadRange, Range, cut_loads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,8 +71,8 @@ class LedgerState:
     generation_id: int
     identity: Identity
     positions: Mapping[int, int]
-    covered: tuple[Held, ...]
-    planned: tuple[Held, ...]
+    covered: tuple[LoadRange, ...]
+    planned: tuple[LoadRange, ...]
     gaps: tuple[Range, ...]
     origins: Mapping[int, int]
 
@@ -156,8 +156,8 @@ def describe_draft(drafted: Draft) -> list[str]:
     summed = f"{loads}, at most {drafted.offsets:,} records, {time}"
     return [
         *name_few([f"would load {range_}" for range_ in drafted.choice.ranges]),
-        *name_few([f"would replace {held.range}, published by load {held.load}" for held in drafted.choice.replaced]),
-        *name_few([f"another backfill is about to load {_describe_planned(held)}" for held in drafted.choice.planned]),
+        *name_few([f"would replace {each.range}, published by load {each.load}" for each in drafted.choice.replaced]),
+        *name_few([f"another backfill is about to load {_describe_planned(each)}" for each in drafted.choice.planned]),
         *name_few([f"the log no longer holds {range_}" for range_ in drafted.choice.deleted]),
         f"{drafted.pipeline}: {summed if drafted.loads else 'nothing to load'}; nothing was written.",
     ]
@@ -180,12 +180,12 @@ def _refuse_planned(pipeline: Pipeline, drafted: Draft) -> None:
         )
 
 
-def _describe_planned(held: Held) -> str:
-    return f"{held.range} by load {held.load} of backfill {held.backfill}"
+def _describe_planned(planned: LoadRange) -> str:
+    return f"{planned.range} by load {planned.load} of backfill {planned.backfill}"
 
 
-def _resume(pipeline: str, planned: Sequence[Held]) -> str:
-    backfills = {held.backfill for held in planned if held.backfill is not None}
+def _resume(pipeline: str, planned: Sequence[LoadRange]) -> str:
+    backfills = {each.backfill for each in planned if each.backfill is not None}
     return advice.resume_backfills(pipeline, name_few(sorted(backfills)))
 
 

@@ -124,9 +124,9 @@ def _describe_preview(draft: "Draft") -> dict[str, Any]:
         "seconds": draft.seconds,
         "ranges": [describe_range(range_) for range_ in choice.ranges],
         "loads": [[describe_range(range_) for range_ in ranges] for ranges in draft.loads],
-        "replaced": [{"load": held.load, **describe_range(held.range)} for held in choice.replaced],
+        "replaced": [{"load": each.load, **describe_range(each.range)} for each in choice.replaced],
         "planned": [
-            {"load": held.load, "backfill": held.backfill, **describe_range(held.range)} for held in choice.planned
+            {"load": each.load, "backfill": each.backfill, **describe_range(each.range)} for each in choice.planned
         ],
         "gone": [describe_range(range_) for range_ in choice.deleted],
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.model.log import PartitionLog
-    from penstock.model.ranges import Held
+    from penstock.model.ranges import LoadRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ def find_truncation(connection: Connection, kafka: Mapping[str, str], search: Se
 
     The search does not go below the first loaded offset: earlier offsets were left out on purpose.
     """
-    held = read_covered_below(connection, search.generation_id, search.partition, search.log.end)
-    if not held or not read_columns(connection, search.pipeline.target):
+    covered = read_covered_below(connection, search.generation_id, search.partition, search.log.end)
+    if not covered or not read_columns(connection, search.pipeline.target):
         return search.log.end
-    low = max(search.log.start, held[0].range.from_offset)
+    low = max(search.log.start, covered[0].range.from_offset)
 
     def find_row(low: int, at: int, high: int) -> First | None:
-        return _find_row(connection, search, held, Range(search.partition, low, high), at)
+        return _find_row(connection, search, covered, Range(search.partition, low, high), at)
 
     def agrees(row: First) -> bool:
         return _read_record(kafka, search, row.offset) == row
@@ -73,16 +73,16 @@ def find_truncation(connection: Connection, kafka: Mapping[str, str], search: Se
     return bisect_truncation(find_row, agrees, Range(search.partition, min(low, search.log.end), search.log.end))
 
 
-def _find_row(connection: Connection, search: Search, held: list[Held], within: Range, at: int) -> First | None:
+def _find_row(connection: Connection, search: Search, covered: list[LoadRange], within: Range, at: int) -> First | None:
     """Find the last row at or below an offset, or the first one above: load by load, through the primary key."""
     target = target_identifier(search.pipeline.target)
-    for part in reversed(held):
+    for part in reversed(covered):
         start, until = max(part.range.from_offset, within.from_offset), min(part.range.until_offset, at + 1)
         if start < until:
             range_ = Range(search.partition, start, until)
             if row := find_row_down(connection, target, part.load, range_, at):
                 return First(row.offset, row.timestamp)
-    for part in held:
+    for part in covered:
         start, until = max(part.range.from_offset, at + 1), min(part.range.until_offset, within.until_offset)
         if start < until:
             range_ = Range(search.partition, start, until)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.ledger.statements import Statements
-from penstock.model.ranges import Held, Range
+from penstock.model.ranges import LoadRange, Range
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -24,11 +24,11 @@ class RowTime:
     timestamp: int | None
 
 
-def read_covered_below(connection: Connection, generation_id: int, partition: int, below: int) -> list[Held]:
+def read_covered_below(connection: Connection, generation_id: int, partition: int, below: int) -> list[LoadRange]:
     """Read which load covers which offsets of a partition below an offset, in all generations of the topic id."""
 
-    def make(from_offset: int, until_offset: int, load_id: int) -> Held:
-        return Held(Range(partition, from_offset, until_offset), load_id)
+    def make(from_offset: int, until_offset: int, load_id: int) -> LoadRange:
+        return LoadRange(Range(partition, from_offset, until_offset), load_id)
 
     where = {"generation_id": generation_id, "partition": partition, "below": below}
     return _statements.fetch_all(connection, make, "read_covered_below", **where)

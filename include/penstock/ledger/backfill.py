@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.ledger.statements import Statements
 from penstock.model.load import LoadState
-from penstock.model.ranges import Held, Range
+from penstock.model.ranges import LoadRange, Range
 
 if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
@@ -84,10 +84,10 @@ def read_backfill_loads(connection: Connection, backfill_id: int) -> dict[int, L
     return dict(_statements.fetch_all(connection, _make_state, "read_backfill_loads", backfill_id=backfill_id))
 
 
-def read_planned(connection: Connection, pipeline_id: int, generation_id: int) -> list[Held]:
+def read_planned(connection: Connection, pipeline_id: int, generation_id: int) -> list[LoadRange]:
     """Read the ranges of open backfills and replays."""
     where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    return _statements.fetch_all(connection, _make_held, "read_planned", **where)
+    return _statements.fetch_all(connection, _make_load_range, "read_planned", **where)
 
 
 def lock_backfill(session: Connection, backfill_id: int) -> bool:
@@ -109,5 +109,7 @@ def _make_state(load_id: int, state: str) -> tuple[int, LoadState]:
     return load_id, LoadState(state)
 
 
-def _make_held(partition: int, from_offset: int, until_offset: int, load_id: int, backfill_id: int | None) -> Held:
-    return Held(Range(partition, from_offset, until_offset), load_id, backfill_id)
+def _make_load_range(
+    partition: int, from_offset: int, until_offset: int, load_id: int, backfill_id: int | None
+) -> LoadRange:
+    return LoadRange(Range(partition, from_offset, until_offset), load_id, backfill_id)

@@ -10,7 +10,7 @@ import psycopg
 from penstock import advice
 from penstock.errors import FencedError, name_ranges
 from penstock.ledger.statements import Statements
-from penstock.model.ranges import Held, Range
+from penstock.model.ranges import LoadRange, Range
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -98,8 +98,8 @@ def set_aside(connection: Connection, load: Load) -> list[Range]:
 
 
 def bring_back(connection: Connection, load: Load) -> list[Range]:
-    """Cover again the ranges that were set aside; FencedError if another load covers some of the offsets by now."""
-    others = _statements.fetch_all(connection, _make_held, "find_covered_again", load_id=load.load_id)
+    """Cover again the ranges that were set aside; FencedError if another load now covers some of the offsets."""
+    others = _statements.fetch_all(connection, _make_load_range, "find_covered_again", load_id=load.load_id)
     if others:
         named = name_ranges([f"{other.range} by load {other.load}" for other in others], between=", ")
         raise FencedError(
@@ -127,10 +127,10 @@ def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list
     return _statements.fetch_all(connection, Range, "read_gaps", **where)
 
 
-def read_covered(connection: Connection, pipeline_id: int, generation_id: int) -> list[Held]:
+def read_covered(connection: Connection, pipeline_id: int, generation_id: int) -> list[LoadRange]:
     """Read the published ranges of a generation, each with its load."""
     where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    return _statements.fetch_all(connection, _make_held, "read_covered", **where)
+    return _statements.fetch_all(connection, _make_load_range, "read_covered", **where)
 
 
 def read_covered_by_load(connection: Connection, load_id: int, partition: int) -> list[Range]:
@@ -139,8 +139,8 @@ def read_covered_by_load(connection: Connection, load_id: int, partition: int) -
     return _statements.fetch_all(connection, Range, "read_covered_by_load", **where)
 
 
-def _make_held(partition: int, from_offset: int, until_offset: int, load_id: int) -> Held:
-    return Held(Range(partition, from_offset, until_offset), load_id)
+def _make_load_range(partition: int, from_offset: int, until_offset: int, load_id: int) -> LoadRange:
+    return LoadRange(Range(partition, from_offset, until_offset), load_id)
 
 
 def find_published(connection: Connection, pipeline: str, schema: str, table: str) -> PublishedLoads:

@@ -33,7 +33,7 @@ select exists (select from penstock.coverage where load_id = %(load_id)s and par
 from (values (1)) as one left join penstock.difference d on d.load_id = %(load_id)s and d.partition = %(partition)s
 
 -- name: forget_difference
--- Deletes the difference of a load in a partition: nothing of the partition is covered any more, or a new difference
+-- Deletes the difference of a load in a partition: the load no longer covers anything there, or a new difference
 -- follows.
 delete from penstock.difference where load_id = %(load_id)s and partition = %(partition)s
 
@@ -52,7 +52,7 @@ insert into penstock.aside (load_id, partition, offsets, rows, quarantined, hole
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 
 -- name: find_covered_again
--- The offsets of a load that was rolled back which other loads cover by now.
+-- The offsets of a rolled back load that other loads now cover.
 select c.partition, lower(c.offsets * a.offsets) as from_offset, upper(c.offsets * a.offsets) as until_offset, c.load_id
 from penstock.aside a
 join penstock.load l using (load_id)

@@ -26,7 +26,7 @@ MOST_QUERIES = 5
 
 
 class OutdatedAnswersError(Exception):
-    """Kafka must be queried for the ledger's state of now."""
+    """Kafka must be queried for the current state of the ledger."""
 
     def __init__(self, state: object = None) -> None:
         super().__init__("Kafka must be queried first")

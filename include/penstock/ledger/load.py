@@ -133,7 +133,7 @@ def supersede_failed_load(connection: Connection, load_id: int, successor: int) 
 
 
 def supersede_replaced_loads(connection: Connection, load_ids: Sequence[int], successor: int) -> None:
-    """End those of the loads that cover nothing any more."""
+    """End those of the loads that no longer cover anything."""
     _statements.execute(connection, "supersede_replaced_loads", load_ids=list(load_ids), successor=successor)
 
 
@@ -210,12 +210,12 @@ def publish_load(connection: Connection, load: Load) -> None:
 
 
 def release_load(connection: Connection, load: Load) -> bool:
-    """Move a load from held to validated; False if it is in another state by now."""
+    """Move a load from held to validated; False if its state has changed."""
     return _statements.execute(connection, "release_load", load_id=load.load_id) == 1
 
 
 def discard_load(connection: Connection, load: Load) -> bool:
-    """Move an open load to discarded; False if it is in another state by now."""
+    """Move an open load to discarded; False if its state has changed."""
     return _statements.execute(connection, "discard_load", load_id=load.load_id, state=load.state) == 1
 
 

@@ -52,7 +52,7 @@ update penstock.load set state = 'superseded', superseded_by = %(successor)s, en
 where load_id = %(load_id)s and state = 'failed'
 
 -- name: supersede_replaced_loads
--- Ends published loads that cover nothing any more, because a replay has replaced all of their ranges.
+-- Ends published loads that no longer cover anything, because a replay has replaced all of their ranges.
 update penstock.load l set state = 'superseded', superseded_by = %(successor)s, ended_at = now()
 where load_id = any (%(load_ids)s) and state = 'published'
   and not exists (select from penstock.coverage c where c.load_id = l.load_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SESSION = {
     "application_name": "penstock at work",
-    "idle_session_timeout": "0",  # a server may be set to end sessions that do nothing
+    "idle_session_timeout": "0",  # a server may be configured to end idle sessions
     # The server notices within 25 s that a machine has lost its power.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",

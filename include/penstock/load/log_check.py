@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.errors import FencedError, LogCutError, LogLostError, name_ranges
+from penstock.errors import FencedError, LogLostError, LogTruncatedError, name_ranges
 from penstock.kafka.admin import describe_held_back, find_offsets_at, read_log
 from penstock.kafka.first_records import read_first_timestamps
 from penstock.kafka.leader_epochs import find_truncations
@@ -228,7 +228,7 @@ def make_log_error(pipeline: Pipeline, faults: Sequence[Fault], losses: Sequence
     """Make the error that names the fault of each partition. A loss with known times replaces its fault."""
     dated: dict[int, Loss] = {loss.range.partition: loss for loss in losses}
     named = name_ranges([dated.get(fault.partition, fault) for fault in faults])
-    kind = LogLostError if all(fault.kind == "log_start_passed" for fault in faults) else LogCutError
+    kind = LogLostError if all(fault.kind == "log_start_passed" for fault in faults) else LogTruncatedError
     return kind(
         f"the log and the positions do not fit: {named}. Nothing is loaded.",
         pipeline=pipeline.name,

@@ -99,8 +99,8 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
         raise OutdatedAnswersError(ledger)
     log, plan = answers.log, answers.plan
     generation_id = _bind_generation(connection, pipeline_id, pipeline, answers)
-    # Written even if there is nothing to load: a first run that found the end of the log must start there next time,
-    # not at a later end.
+    # Written even if there is nothing to load: if a first run starts at the end of the log, the next run must start at
+    # the same offset, not at a later end.
     origins = {number: log.partitions[number].start for number in answers.opened}
     write_positions(connection, generation_id, log, answers.opened, origins)
     losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.first_times)
@@ -109,7 +109,7 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced.load_id if fenced and fenced.state == LoadState.HELD else None
-    recorded = f" Recorded, and passed over: {name_ranges(losses)}." if losses else ""
+    recorded = f" Recorded as lost, and skipped: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
         message = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
         return Planned(None, message, ended_hold)

@@ -33,8 +33,8 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A range that a load covers, or will cover as a part of a backfill."""
+class LoadRange:
+    """A range that a load covers or has planned; `backfill` is the backfill of an open load."""
 
     range: Range
     load: int
@@ -72,13 +72,13 @@ def group_chunks(chunks: Sequence[Chunk], offsets_per_group: int) -> list[list[C
     A chunk alone costs a consumer, a connection and a Spark task: 0.13 CPU seconds, also if it is small.
     """
     groups: list[list[Chunk]] = []
-    held = 0
+    offsets = 0
     for chunk in chunks:
-        if not groups or held + len(chunk.range) > offsets_per_group or len(groups[-1]) == MOST_TOGETHER:
+        if not groups or offsets + len(chunk.range) > offsets_per_group or len(groups[-1]) == MOST_TOGETHER:
             groups.append([])
-            held = 0
+            offsets = 0
         groups[-1].append(chunk)
-        held += len(chunk.range)
+        offsets += len(chunk.range)
     return groups
 
 

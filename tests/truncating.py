@@ -1,4 +1,4 @@
-"""Truncates the log of a broker like an unclean leader election: the broker comes back without its last records."""
+"""Truncate the log of a broker, as an unclean leader election does: the broker starts without its last records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BATCH_HEADER = 61
 
 
-def cut_log(broker: Broker, topic: str, partition: int, offset: int) -> None:
+def truncate_log(broker: Broker, topic: str, partition: int, offset: int) -> None:
     """Kill a broker, truncate one partition at the batch of an offset, and start it: it recovers the rest."""
     broker.kill()
     folder = broker.folder / "data" / f"{topic}-{partition}"
