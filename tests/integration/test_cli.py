@@ -290,7 +290,7 @@ def test_a_load_is_verified_rolled_back_and_backfilled_as_two_loads(
     assert (code, nothing["state"]) == (0, "empty")
     code, _, messages = cli("backfill", "orders", "--offsets", "0:0-5")
     assert code == 2
-    assert "has published it; pass --gaps, or --replace to load it again" in messages
+    assert "has published it; choose all gaps, or replace the range" in messages
     for also in (["--gaps"], ["--dry-run"], ["--replace"], ["--records-per-load", "5"]):
         code, _, messages = cli("backfill", "orders", "--resume", "1", *also)
         assert code == 2

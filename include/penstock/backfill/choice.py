@@ -81,7 +81,7 @@ def _refuse_overlaps(ranges: Sequence[Range], known: Known, *, replace: bool) ->
         yield f"{other.range}: load {other.load} of backfill {other.backfill} is about to load it; {ways}"
     if not replace:
         for other in find_overlaps(ranges, known.covered):
-            yield f"{other.range}: load {other.load} has published it; pass --gaps, or --replace to load it again"
+            yield f"{other.range}: load {other.load} has published it; choose all gaps, or replace the range"
 
 
 def find_overlaps(ranges: Sequence[Range], load_ranges: Sequence[LoadRange]) -> list[LoadRange]:

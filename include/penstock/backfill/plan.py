@@ -89,8 +89,8 @@ class Answers:
     @property
     def known(self) -> Known:
         """The log and the ledger together."""
-        at = self.ledger
-        return Known(self.log.partitions, at.positions, at.covered, at.planned, at.gaps, at.origins)
+        state = self.ledger
+        return Known(self.log.partitions, state.positions, state.covered, state.planned, state.gaps, state.origins)
 
 
 def preview_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, request: Request) -> Draft:

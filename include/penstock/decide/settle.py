@@ -70,9 +70,9 @@ def lock_with_reason(connection: Connection, load_id: int, who: str, why: str) -
     return read_load(connection, load_id)
 
 
-def _refuse(load: Load, settled: str, next_step: str) -> Never:
+def _refuse(load: Load, outcome: str, next_step: str) -> Never:
     raise WrongUseError(
-        f"the load is {load.state} and cannot be {settled}.",
+        f"the load is {load.state} and cannot be {outcome}.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=next_step,
