@@ -161,7 +161,8 @@ def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
         connection.execute("update airflow.hourly set amount = 7777 where id = 13")
     run_id, state = airflow.run("penstock_audit", share=0)
     assert (state, airflow.tasks("penstock_audit", run_id)["verify_hourly"]) == ("failed", "failed")
-    assert "the row is changed, compared with the log" in airflow.log("penstock_audit", run_id, "verify_hourly")[-1]
+    last_line = airflow.log("penstock_audit", run_id, "verify_hourly")[-1]
+    assert "changed row: the record in the log gives other values" in last_line
     assert [alert["title"] for alert in alerts] == ["Penstock: hourly did not pass its audit"]
 
 

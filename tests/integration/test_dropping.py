@@ -42,7 +42,7 @@ def change(db: str, statement: str, *values: object) -> None:
 
 
 def age(db: str, load_id: int, days: int) -> None:
-    """Let a load be so many days older than it is."""
+    """Make a load so many days older."""
     change(
         db,
         "update penstock.load l set published_at = published_at - a.days, ended_at = ended_at - a.days,"

@@ -30,7 +30,7 @@ from penstock.backfill.request import ByOffsets, Request, Span
 from penstock.cli.main import app
 from penstock.decide.adopt import adopt
 from penstock.errors import IdentityError, KafkaError
-from penstock.holes import stretches
+from penstock.holes import examination
 from penstock.holes.examination import HoleRange, HolesNamed, name_holes
 from penstock.holes.kinds import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
 from penstock.kafka.admin import read_log
@@ -55,7 +55,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # of the partition of this n
 
 @dataclass(slots=True)
 class Log:
-    """A topic with what was sent to it, and a pipeline that loads from it without Spark."""
+    """A topic with records, and a pipeline that loads them without Spark."""
 
     db: str
     account: Account
@@ -65,7 +65,7 @@ class Log:
         return {"bootstrap.servers": self.account.bootstrap}
 
     def load(self, rows: set[tuple[int, int]] | None = None, **changes: Any) -> int:
-        """Publish what is new, with a row for each visible record."""
+        """Publish the new records, with a row for each visible one."""
         pipeline = declare(self.account.topic, **changes)
         load = plan_load(self.db, self.settings, pipeline, f"run {len(self.loads())}").load
         assert load is not None, "nothing is new"
@@ -73,7 +73,7 @@ class Log:
         return load.load_id
 
     def replace(self, *spans: Span, rows: set[tuple[int, int]] | None = None) -> int:
-        """Load offsets again that are there."""
+        """Replace published offsets by a replay."""
         request = Request(ByOffsets(spans), "tester", replace=True)
         pipeline = declare(self.account.topic)
         planned = plan_backfill(self.db, self.settings, pipeline, request, f"backfill {len(self.loads())}")
@@ -109,8 +109,8 @@ class Log:
     def name(self) -> HolesNamed:
         return name_holes(self.db, self.settings, declare(self.account.topic))
 
-    def told(self) -> list[Any]:
-        """Load, kind and number of holes, as the ledger shows them."""
+    def list_named(self) -> list[Any]:
+        """Load, kind and number of the holes in the ledger."""
         return query(
             self.db, "select load_id, kind, holes from penstock.holes order by load_id, partition, from_offset, kind"
         )
@@ -142,7 +142,12 @@ def test_markers_and_aborted_records_of_several_loads_are_named(log: Log) -> Non
 
     assert named.counts == counts(aborted=7, marker=2)
     assert (named.unexplained, named.gone, named.beyond) == ((), (), ())
-    assert log.told() == [(first, "aborted", 5), (first, "marker", 2), (second, "aborted", 7), (second, "marker", 2)]
+    assert log.list_named() == [
+        (first, "aborted", 5),
+        (first, "marker", 2),
+        (second, "aborted", 7),
+        (second, "marker", 2),
+    ]
     assert log.name() == HolesNamed("orders"), "named once"
 
 
@@ -152,7 +157,7 @@ def test_a_transaction_over_several_loads_is_named_in_each_of_them(log: Log) -> 
     loads = [log.load(max_records_per_partition=10) for _ in range(6)]
 
     assert log.name().counts == counts(aborted=25, marker=2)
-    assert log.told() == [
+    assert log.list_named() == [
         (loads[0], "aborted", 10),
         (loads[1], "aborted", 10),
         (loads[2], "aborted", 5),
@@ -187,21 +192,21 @@ def test_compacted_records_are_named_in_every_codec_and_rows_are_not_holes(
 
     with compacting(kafka, log.account.topic):
         await_compaction(log)
-    assert log.name() == HolesNamed("orders"), "what was loaded before is a row, and no hole"
+    assert log.name() == HolesNamed("orders"), "the loaded records are rows, not holes"
     again = log.replace(*(Span(partition, 0, 23) for partition in partitions), rows=read_visible(log))
     named = log.name()
 
     assert named.unexplained == ()
     assert named.counts["marker"] + named.counts["compacted"] == 5 * 12  # f, h, j, q and the second seven are left
-    assert named.counts["compacted"] > 5 * 10, "no marker was taken"
-    assert {load for load, _, _ in log.told()} == {again}
+    assert named.counts["compacted"] > 5 * 10, "compaction removed no marker"
+    assert {load for load, _, _ in log.list_named()} == {again}
 
     alter(log.account.bootstrap, ResourceType.TOPIC, log.account.topic, "cleanup.policy", "delete")
     with SecondReader(log.settings) as reader:
         await_true(lambda: reader.is_compacted(log.account.topic) is False, "the topic is not compacted any more")
     late = log.replace(Span(0, 0, 14), rows=read_visible(log))
     named = log.name()
-    assert named.counts["compacted"] == 7, "batches that lost records are proof enough"
+    assert named.counts["compacted"] == 7, "batches that lost records prove the compaction"
     assert [(each.load_id, each.from_offset, each.why) for each in named.unexplained] == [(late, 10, NO_BATCH)]
 
 
@@ -215,11 +220,11 @@ def test_a_record_that_a_load_missed_is_unexplained_until_a_replay(log: Log) -> 
     )
 
     assert log.name() == HolesNamed("orders", counts(unexplained=3, aborted=2, marker=2), found)
-    assert log.name().unexplained == found, "an alarm stays until it is mended"
+    assert log.name().unexplained == found, "the hole stays unexplained until it is fixed"
 
     again = log.replace(Span(0, 5, 10))
     assert log.name().unexplained == ()
-    assert log.told() == [(missing, "aborted", 2), (missing, "marker", 1), (missing, "marker", 1)]
+    assert log.list_named() == [(missing, "aborted", 2), (missing, "marker", 1), (missing, "marker", 1)]
     assert query(log.db, "select load_id, holes from penstock.covered order by 1, 2") == [
         (missing, 1), (missing, 3), (again, 0)
     ]  # fmt: skip
@@ -239,13 +244,13 @@ def test_a_row_deleted_by_hand_is_unexplained_until_it_is_inserted_again(log: Lo
     assert str(named.unexplained[0]) == f"load {load} partition 0 offsets [2, 3): the log holds a record there"
     (since,) = query(log.db, "select found_at from penstock.unexplained_holes")
     assert log.name().unexplained == named.unexplained
-    assert query(log.db, "select found_at from penstock.unexplained_holes") == [since], "it keeps its date"
+    assert query(log.db, "select found_at from penstock.unexplained_holes") == [since], "the date stays"
 
     with connect(superuser(log.db)) as connection:
         connection.execute("insert into analytics.orders select * from public.kept")
         connection.execute("update penstock.coverage set rows = rows + 1, holes = holes - 1")
     assert log.name() == HolesNamed("orders")
-    assert log.told() == []
+    assert log.list_named() == []
 
 
 def test_holes_below_the_log_start_keep_their_alarm(log: Log) -> None:
@@ -263,7 +268,7 @@ def test_holes_below_the_log_start_keep_their_alarm(log: Log) -> None:
 
 
 def test_a_partial_replacement_keeps_the_names_outside_its_range(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretches, "WINDOW", 4)
+    monkeypatch.setattr(examination, "WINDOW", 4)
     for _ in range(5):
         log.account.transact([order(1)], commit=True)  # a marker at each odd offset
     first = log.load()
@@ -273,10 +278,10 @@ def test_a_partial_replacement_keeps_the_names_outside_its_range(log: Log, monke
 
     delete_until(log, 4)
     second = log.replace(Span(0, 6, 7))
-    assert ("unnamed", 1) in [told[1:] for told in log.told()]
+    assert ("unnamed", 1) in [named[1:] for named in log.list_named()]
     assert log.name().counts == counts(marker=2)  # 5 and 7, whose stretch was cut
-    assert log.told() == [(first, "marker", 3), (first, "marker", 2)]
-    assert second not in [told[0] for told in log.told()]
+    assert log.list_named() == [(first, "marker", 3), (first, "marker", 2)]
+    assert second not in [named[0] for named in log.list_named()]
 
 
 def test_quarantined_records_are_not_holes(log: Log) -> None:
@@ -293,7 +298,7 @@ def test_holes_of_a_topic_that_was_created_again_keep_their_names(log: Log, unna
     log.account.transact(map(order, range(5)), commit=True)
     log.load()
     log.name()
-    told = log.told()
+    before = log.list_named()
     if unnamed:
         log.account.transact(map(order, range(5)), commit=True)
         log.load()
@@ -301,11 +306,11 @@ def test_holes_of_a_topic_that_was_created_again_keep_their_names(log: Log, unna
 
     with pytest.raises(IdentityError, match="deleted and created again"):
         log.name()
-    assert log.told()[: len(told)] == told
+    assert log.list_named()[: len(before)] == before
 
     adopt(log.db, log.settings, declare(log.account.topic), None, "ann", "new")
     assert log.name() == HolesNamed("orders")
-    assert [kind for _, kind, _ in log.told()] == ["marker", *(["unnamed"] if unnamed else [])]
+    assert [kind for _, kind, _ in log.list_named()] == ["marker", *(["unnamed"] if unnamed else [])]
 
 
 def test_a_topic_created_again_during_the_read_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,8 +359,8 @@ def test_an_open_transaction_is_reported_with_its_producer_until_it_ends(log: Lo
     log.account.send_orders(4)  # [5, 9)
     log.load()
 
-    told = plan_load(log.db, log.settings, declare(log.account.topic), "nothing").message
-    assert "6 offsets of partitions 0 are behind open transactions" in told
+    planned = plan_load(log.db, log.settings, declare(log.account.topic), "nothing")
+    assert "6 offsets of partitions 0 are behind open transactions" in planned.message
     (found,) = find_open_transactions(log.settings, [log.account.topic])
     (producer,) = find_active_producers(log, 3)
 
@@ -403,7 +408,7 @@ def test_a_user_with_few_rights_names_holes_and_finds_the_producer(
         assert named.unexplained == (HoleRange(load, 0, 0, 1, HOLDS_A_RECORD),)
         assert named.counts["marker"] == 1
         with SecondReader(ann) as reader:
-            assert reader.is_compacted("guarded") is None, "the right to describe its settings is not there"
+            assert reader.is_compacted("guarded") is None, "the user may not describe the topic's settings"
         monkeypatch.setattr(second_reader, "ANSWER_SECONDS", 2)
         with pytest.raises(KafkaError) as caught:
             SecondReader({**ann, "sasl.password": "canary"})
@@ -413,7 +418,7 @@ def test_a_user_with_few_rights_names_holes_and_finds_the_producer(
 
 
 def may(ask: Callable[[], list[OpenTransaction]]) -> list[OpenTransaction]:
-    """Ask; nothing where that is not allowed yet."""
+    """The open transactions; none while the user has no right to list them."""
     try:
         return [each for each in ask() if each.producer_id is not None]
     except KafkaError:
@@ -451,13 +456,13 @@ def produce_keys(log: Log, producer: Producer, partition: int, keys: str) -> Non
 
 
 def read_ends(log: Log) -> list[int]:
-    """Up to where each partition is decided."""
+    """The last stable offset of each partition."""
     known = read_log(log.settings, log.account.topic, "read_committed")
     return [partition.end for partition in known.partitions.values()]
 
 
 def await_compaction(log: Log) -> None:
-    """Wait until the records of [0, 14) are thinned out in every partition, and one marker is removed.
+    """Wait until compaction has removed records of [0, 14) in every partition, and one marker.
 
     The log cleaner removes overwritten records, aborted records, and the first markers.
     """
@@ -493,14 +498,14 @@ def create_again(log: Log) -> None:
 
 
 def delete_until(log: Log, offset: int) -> None:
-    """Let the log start later, as retention does."""
+    """Delete the log up to an offset, as retention does."""
     admin = AdminClient(log.settings)  # must live until it has answered
     (done,) = admin.delete_records([TopicPartition(log.account.topic, 0, offset)]).values()
     done.result(30)
 
 
 def find_active_producers(log: Log, first_offset: int) -> list[Any]:
-    """The producers whose open transaction begins at an offset, as the partition's leader knows them."""
+    """The producers whose open transaction begins at an offset, read from the partition's leader."""
     with SecondReader(log.settings) as reader:
         place = kafka_python.TopicPartition(log.account.topic, 0)
         producers = reader.admin.describe_producers([place])[place].active_producers

@@ -83,14 +83,14 @@ def publish_loads(db: str, count: int, first: int = 0, pipeline: Pipeline = ORDE
 
 
 def merge_all(db: str, pipeline: Pipeline = ORDERS) -> Maintained:
-    told: list[str] = []
-    return maintain(db, pipeline, told.append)
+    lines: list[str] = []
+    return maintain(db, pipeline, lines.append)
 
 
 def leaves(db: str) -> list[tuple[int, int]]:
     with open_ledger(db) as connection:
         found = [(leaf.from_load, leaf.until_load) for leaf in read_leaves(connection, ORDERS, 1)]
-        assert read_known(connection, [ORDERS])["orders"].leaves == len(found), "what doctor judges"
+        assert read_known(connection, [ORDERS])["orders"].leaves == len(found), "the doctor counts the same leaves"
     return found
 
 
@@ -102,7 +102,7 @@ def rows(db: str) -> list[Any]:
 def snapshot(
     db: str, first: str = LOADS, level: IsolationLevel = IsolationLevel.REPEATABLE_READ
 ) -> Iterator[psycopg.Connection[Any]]:
-    """An open transaction with a first statement behind it; at REPEATABLE READ it has its snapshot from then on."""
+    """An open transaction that has run a statement; at REPEATABLE READ it keeps the snapshot of that statement."""
     with psycopg.connect(db) as connection:
         connection.isolation_level = level
         connection.execute(first)
@@ -112,7 +112,7 @@ def snapshot(
 
 @contextmanager
 def merging(db: str) -> Iterator[tuple[Any, psycopg.Connection[Any]]]:
-    """A merge that has copied all, and waits because a snapshot is older than it; the block may end that."""
+    """A merge that has copied its leaves, and waits for the end of an older snapshot; the block may end it."""
     with ThreadPoolExecutor(1) as pool, snapshot(db) as older:
         future = pool.submit(merge_all, db)
         await_true(lambda: held_by_a_merge(db) or future.done(), "a merge holds its leaves")
@@ -122,7 +122,7 @@ def merging(db: str) -> Iterator[tuple[Any, psycopg.Connection[Any]]]:
 
 
 def held_by_a_merge(db: str) -> bool:
-    """Whether a merge has copied its leaves, and waits for its moment."""
+    """Whether a merge has copied its leaves, and waits for the end of an older snapshot."""
     return bool(
         query(
             db,
@@ -132,7 +132,7 @@ def held_by_a_merge(db: str) -> bool:
     )
 
 
-def test_leaves_become_one_and_every_row_stays_as_it_was_with_its_indexes(db: str) -> None:
+def test_merged_leaves_keep_their_rows_and_indexes(db: str) -> None:
     publish_loads(db, 4)
     with psycopg.connect(db) as connection:
         connection.execute("create index on analytics.orders (lower(note)) where id > 5")
@@ -156,27 +156,25 @@ def test_leaves_become_one_and_every_row_stays_as_it_was_with_its_indexes(db: st
     assert merge_all(db).merges == 0
 
 
-def test_the_merged_leaf_takes_its_place_without_a_row_being_read_or_an_index_being_built(
-    db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_swap_of_a_merged_leaf_reads_no_row_and_builds_no_index(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_loads(db, 3)
     ready: list[Any] = []
 
-    def look(connection: psycopg.Connection[Any], *given: Any) -> None:
+    def record_scans(connection: psycopg.Connection[Any], *given: Any) -> None:
         ready.extend(connection.execute("select indexname from pg_indexes where tablename = 'orders_loads_1_3'"))
         attach_leaf(connection, *given)
 
-    monkeypatch.setattr(merging_module, "attach_leaf", look)
+    monkeypatch.setattr(merging_module, "attach_leaf", record_scans)
     with open_ledger(db) as keeper, open_ledger(db) as reader:
         merge = Merge(ORDERS, 1, tuple(read_leaves(reader, ORDERS, 1)))
         reader.commit()
         keeper.execute("set client_min_messages = debug1")
-        told: list[str] = []
-        keeper.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        notices: list[str] = []
+        keeper.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
         assert merge_in(keeper, reader, merge) == 3 * ROWS
     assert sorted(ready) == [("merge_1_3_id_idx",), ("merge_1_3_pkey",)]
-    assert any("implied by existing constraints" in message for message in told), told
-    assert not any("verifying table" in message for message in told), told
+    assert any("implied by existing constraints" in message for message in notices), notices
+    assert not any("verifying table" in message for message in notices), notices
 
 
 def test_leaves_are_merged_by_levels_until_few_are_left(db: str) -> None:
@@ -271,7 +269,7 @@ def test_a_load_in_a_merged_leaf_is_rolled_back_and_brought_back(db: str) -> Non
     assert leaves(db) == [(1, 4)]
 
 
-def test_a_rollback_is_undone_although_its_neighbours_were_merged_over_its_place(db: str) -> None:
+def test_a_rollback_is_undone_after_its_neighbours_were_merged(db: str) -> None:
     loads = publish_loads(db, 4)
     before = rows(db)
     roll_back(db, loads[1], "ann", "wrong prices")
@@ -337,7 +335,7 @@ def test_no_merge_covers_an_unfinished_load(db: str) -> None:
     assert query(db, COUNT) == [(50, 50)]
 
 
-def test_a_merge_planned_before_its_leaves_changed_is_put_off(db: str) -> None:
+def test_a_merge_whose_leaves_changed_after_its_plan_is_postponed(db: str) -> None:
     loads = publish_loads(db, 3)
     with closing(open_ledger(db)) as keeper, closing(open_ledger(db)) as reader:
         merge = Merge(ORDERS, 1, tuple(read_leaves(reader, ORDERS, 1)))
@@ -347,7 +345,7 @@ def test_a_merge_planned_before_its_leaves_changed_is_put_off(db: str) -> None:
             merge_in(keeper, reader, merge)
 
 
-def test_the_same_offsets_of_a_topic_that_was_created_again_lie_in_one_leaf(db: str) -> None:
+def test_one_leaf_can_hold_the_same_offsets_of_two_generations(db: str) -> None:
     publish_loads(db, 2)
     with psycopg.connect(db) as connection:
         connection.execute(
@@ -360,7 +358,7 @@ def test_the_same_offsets_of_a_topic_that_was_created_again_lie_in_one_leaf(db: 
 
 
 def damage_key(db: str, load: int) -> None:
-    """Let a leaf hold a row twice, as it can where somebody has dropped its key."""
+    """Store a row twice in a leaf, which is possible after a person has dropped its key."""
     leaf = f"analytics.orders_load_{load}"
     key = f"load_{load}_1_pkey"
     with psycopg.connect(db) as connection:
@@ -368,7 +366,7 @@ def damage_key(db: str, load: int) -> None:
         connection.execute(f"insert into {leaf} select * from {leaf} where id % 10 = 3".encode())
 
 
-def test_a_leaf_that_cannot_be_merged_is_left_out_and_named_and_the_others_are_merged(db: str) -> None:
+def test_a_leaf_that_cannot_be_merged_is_named_and_the_others_are_merged(db: str) -> None:
     loads = publish_loads(db, 9)
     damage_key(db, loads[1])
     before = rows(db)
@@ -455,7 +453,7 @@ def test_a_process_killed_between_the_copy_and_the_swap_leaves_nothing(db: str, 
     )
     assert len(leaves(db)) == 10
     assert query(db, "select relname from pg_class where relname like 'orders_loads%%'") == []
-    assert query(db, STRAY) == [("merge_1_10",)], "what the first transaction has copied"
+    assert query(db, STRAY) == [("merge_1_10",)], "the table of the first transaction"
     done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert '"leaves_before": 10, "leaves_after": 1, "merges": 1, "left_out": []' in done.stdout
     assert query(db, STRAY) == []

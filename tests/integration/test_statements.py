@@ -36,10 +36,10 @@ UTILITY = ("create", "do", "set", "grant", "revoke", "drop", "alter", "lock")
 
 @pytest.fixture
 def connection(admin_db: str) -> Iterator[Connection]:
-    """A migrated ledger with a target, and a temporary table of decoded rows."""
+    """A migrated ledger with a target, and a temporary table of rebuilt rows."""
     with connect(admin_db) as connection:
         ensure_table(connection, declare("topic"))
-        connection.execute("create temporary table again (like analytics.orders)")
+        connection.execute("create temporary table rebuilt (like analytics.orders)")
         yield connection
 
 

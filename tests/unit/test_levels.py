@@ -1,4 +1,4 @@
-"""Which leaves are merged, whatever was loaded, in whatever order it was published."""
+"""The plan of merges, for any loads in any order of their publication."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def between(found: list[Leaf]) -> list[int]:
 
 
 @given(leaves(), st.data())
-def test_a_merge_takes_neighbours_only_and_never_over_a_load_that_is_not_finished(
-    found: list[Leaf], data: st.DataObject
-) -> None:
+def test_a_merge_takes_neighbours_only_and_covers_no_unfinished_load(found: list[Leaf], data: st.DataObject) -> None:
     holes = between(found)
     unfinished = data.draw(st.lists(st.sampled_from(holes), max_size=5)) if holes else []
     groups = plan_merges(found, unfinished)
@@ -46,7 +44,7 @@ def test_a_merge_takes_neighbours_only_and_never_over_a_load_that_is_not_finishe
 
 
 @given(leaves())
-def test_merging_keeps_the_loads_and_bounds_never_overlap_and_it_comes_to_an_end(found: list[Leaf]) -> None:
+def test_merging_keeps_the_loads_without_overlap_and_ends(found: list[Leaf]) -> None:
     left, merges, copied = predict_merges(found, [])
     assert sum(leaf.loads for leaf in left) == sum(leaf.loads for leaf in found)
     assert all(one.until_load <= next_.from_load for one, next_ in pairwise(left))
@@ -68,8 +66,8 @@ def test_at_most_nine_leaves_of_a_level_are_left_in_any_order_of_sizes(sizes: li
 
 
 @given(st.lists(gaps, max_size=400), st.integers(1, 40))
-def test_each_row_is_copied_once_a_level_when_loads_come_one_after_the_other(between: list[int], every: int) -> None:
-    """Maintenance after each so many loads: a load is copied as often as the level that it has come to."""
+def test_each_row_is_copied_once_a_level_when_loads_arrive_in_order(between: list[int], every: int) -> None:
+    """Maintenance runs after each so many loads: a load is copied as often as the level that it has reached."""
     left: list[Leaf] = []
     copies: Counter[int] = Counter()
     at = 1
@@ -86,7 +84,7 @@ def test_each_row_is_copied_once_a_level_when_loads_come_one_after_the_other(bet
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120))
-def test_loads_that_are_published_late_end_in_leaves_as_few_as_the_others(late: list[bool]) -> None:
+def test_loads_that_are_published_late_leave_as_few_leaves(late: list[bool]) -> None:
     """Some loads wait for a person while the others are published and merged around them."""
     loads = range(1, len(late) + 1)
     waiting = [load for load in loads if late[load - 1]]
@@ -117,7 +115,7 @@ def test_a_leaf_of_unknown_loads_is_never_merged_and_separates_its_neighbours() 
     assert plan_merges([*known[:7], strange, *known[8:]], []) == []
 
 
-def test_small_leaves_between_big_ones_are_merged_with_those() -> None:
+def test_small_leaves_between_big_ones_are_merged_with_them() -> None:
     sizes = [100, 1] * 50
     starts = list(accumulate(sizes, initial=1))
     found = [Leaf(start, start + loads, loads) for start, loads in zip(starts, sizes, strict=False)]

@@ -1,4 +1,4 @@
-"""What the loader may write is what the package's statements write."""
+"""The rights of the loader are the writes of the package's statements, and no others."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ def _describe(verified: "Verified") -> dict[str, Any]:
 def _describe_fault(fault: "Fault") -> dict[str, Any]:
     range_ = fault.range
     where = {"partition": range_.partition, "from": range_.from_offset, "until": range_.until_offset} if range_ else {}
-    return {"kind": fault.kind, "generation": fault.generation, "load": fault.load, **where, "told": fault.told}
+    return {"kind": fault.kind, "generation": fault.generation, "load": fault.load, **where, "told": fault.message}
 
 
 def _print(verified: "Verified") -> None:
-    output.results.print(verified.told, markup=False)
+    output.results.print(verified.summary, markup=False)
     if not verified.faults:
         return
     earlier = any(fault.generation not in (None, verified.generation) for fault in verified.faults)
@@ -88,6 +88,6 @@ def _print(verified: "Verified") -> None:
         range_ = fault.range
         where = (str(range_.partition), f"{range_.from_offset}-{range_.until_offset}") if range_ else ("", "")
         generation = [str(fault.generation or "")] if earlier else []
-        table.add_row(fault.kind, *generation, str(fault.load or ""), *where, escape(fault.told))
+        table.add_row(fault.kind, *generation, str(fault.load or ""), *where, escape(fault.message))
     output.results.print(table)
     output.print_message(f"Next: {' '.join(verified.next_steps)}")

@@ -10,17 +10,18 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.holes.kinds import KINDS, find_kinds
-from penstock.holes.stretches import find_generation, find_holes, split_stretch
+from penstock.holes.kinds import KINDS, Hole, find_kinds
 from penstock.kafka.admin import read_log
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger import hole
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.generation import read_newest_generation_of
 from penstock.ledger.hole import UnexplainedHole
 from penstock.ledger.load import read_load
+from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.holes.kinds import Kind, Naming
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.ledger.hole import Stretch
     from penstock.model.log import TopicLog
+
+# The offsets of one window are examined and recorded together. At most half as many holes are in memory.
+WINDOW = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
     """
     with open_ledger(uri) as connection:
         with connection.transaction():
-            generation = find_generation(connection, pipeline.name)
+            generation = read_newest_generation_of(connection, pipeline.name)
             if generation is None:
                 return HolesNamed(pipeline.name)
             where = (generation.pipeline_id, generation.generation_id)
@@ -85,7 +89,7 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
 
 def count_holes(connection: Connection, pipeline: str) -> list[dict[str, Any]]:
     """Count the holes of the covered ranges by kind, in the generation that is loaded now."""
-    generation = find_generation(connection, pipeline)
+    generation = read_newest_generation_of(connection, pipeline)
     if generation is None:
         return []
     return hole.count_holes(connection, pipeline, generation.generation_id)
@@ -137,9 +141,10 @@ class _Examination:
         """
         declaration = self._read_declaration(stretch.load_id)
         read_spans = partial(self.reader.read_spans, self.log, stretch.partition, isolation=declaration.isolation)
-        for window in split_stretch(stretch):
+        for window in _split(stretch):
             with self.connection.transaction():
-                holes = find_holes(self.connection, declaration.target, window)
+                target = target_identifier(declaration.target)
+                holes = hole.find_holes(self.connection, Hole, target, window)
             naming = find_kinds(read_spans, holes, compacted=self.compacted)
             until = window.until_offset if naming.unread is None else naming.unread
             if not (again and naming.counts["gone"]):
@@ -166,6 +171,12 @@ class _Examination:
             with self.connection.transaction():
                 self.declarations[load_id] = read_load(self.connection, load_id).declaration
         return self.declarations[load_id]
+
+
+def _split(stretch: Stretch) -> Iterator[Stretch]:
+    """Split a stretch into windows."""
+    for start in range(stretch.from_offset, stretch.until_offset, WINDOW):
+        yield replace(stretch, from_offset=start, until_offset=min(start + WINDOW, stretch.until_offset))
 
 
 def _to_range(stretch: Stretch) -> HoleRange:

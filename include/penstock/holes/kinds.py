@@ -77,7 +77,7 @@ def find_kinds(read_spans: Callable[[int], Sequence[Span]], holes: Iterable[Hole
         kind, why = _explain(piece.content, compacted=compacted)
         naming.counts[kind] += len(piece)
         if kind == "unexplained":
-            _note(naming.unexplained, Unexplained(piece.from_offset, piece.until_offset, why))
+            _add(naming.unexplained, Unexplained(piece.from_offset, piece.until_offset, why))
     return naming
 
 
@@ -106,10 +106,10 @@ def _explain(content: Content, *, compacted: bool | None) -> tuple[Kind, str]:
     return "unexplained", POLICY_UNKNOWN if compacted is None else NO_BATCH
 
 
-def _note(noted: list[Unexplained], found: Unexplained) -> None:
-    """Note a range; it is joined with the last one if they touch and have one reason."""
-    last = noted[-1] if noted else None
+def _add(ranges: list[Unexplained], found: Unexplained) -> None:
+    """Add a range to a list; it is joined with the last range if they touch and have one reason."""
+    last = ranges[-1] if ranges else None
     if last and (last.until_offset, last.why) == (found.from_offset, found.why):
-        noted[-1] = Unexplained(last.from_offset, found.until_offset, found.why)
-    elif len(noted) < MOST_RANGES:
-        noted.append(found)
+        ranges[-1] = Unexplained(last.from_offset, found.until_offset, found.why)
+    elif len(ranges) < MOST_RANGES:
+        ranges.append(found)

@@ -40,7 +40,7 @@ class OddLoad:
 
     load_id: int
     generation_id: int
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,20 @@ class CoveringLoad:
 
 @dataclass(frozen=True, slots=True)
 class CountedRange:
-    """A published range: the counts of the ledger (`said_`), those of the tables (`found_`), the known difference."""
+    """A published range: the ledger's counts (`expected`), the tables' (`found`), the known difference."""
 
     load_id: int
     partition: int
     from_offset: int
     until_offset: int
-    said: int
+    expected: int
     found: int
-    said_hash: Decimal | None
+    expected_hash: Decimal | None
     found_hash: Decimal
-    said_quarantined: int
+    expected_quarantined: int
     found_quarantined: int
-    lacked: int | None
-    lacked_hash: Decimal | None
+    difference: int | None
+    difference_hash: Decimal | None
     stray: bool
 
 
@@ -102,6 +102,11 @@ class StagedChunk:
     log_hash: int | None
     reader: str
     isolation: Isolation
+
+    @property
+    def range(self) -> Range:
+        """The offsets."""
+        return Range(self.partition, self.from_offset, self.until_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +272,8 @@ def read_quarantined_offsets(connection: Connection, load_id: int, range_: Range
 
 
 def compose_rebuild(pieces: Pieces) -> tuple[str, str, str]:
-    """The statements create_again, hash_again and compare_again as text: executors run them without psycopg."""
-    names = ("create_again", "hash_again", "compare_again")
+    """The statements create_rebuilt, hash_rebuilt and compare_rebuilt as text: executors run them without psycopg."""
+    names = ("create_rebuilt", "hash_rebuilt", "compare_rebuilt")
     create, hash_, compare = (_statements.compose_text(name, pieces) for name in names)
     return create, hash_, compare
 

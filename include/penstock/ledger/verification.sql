@@ -21,16 +21,17 @@ with covered as (
     where p.name = %(pipeline)s
 )
 select load_id, generation_id,
-       format('the load is %%s, and covers partition %%s offsets %%s.', state, partition, offsets) as told
+       format('the load is %%s, and covers partition %%s offsets %%s.', state, partition, offsets) as message
 from covered where state <> 'published'
 union all
 select load_id, generation_id,
-       format('it covers partition %%s offsets %%s, which were not in its plan.', partition, offsets)
+       format('the load covers partition %%s offsets %%s, which are not in its plan.', partition, offsets)
 from covered c
 where not exists (select from penstock.load_range r where r.load_id = c.load_id and r.partition = c.partition
                     and int8range(r.from_offset, r.until_offset) @> c.offsets)
 union all
-select c.load_id, c.generation_id, format('it covers partition %%s offsets %%s, and its tasks counted otherwise.', c.partition, c.offsets)
+select c.load_id, c.generation_id,
+       format('the load covers partition %%s offsets %%s with other counts than its tasks.', c.partition, c.offsets)
 from covered c
 join penstock.load_range r on r.load_id = c.load_id and r.partition = c.partition
      and int8range(r.from_offset, r.until_offset) = c.offsets
@@ -41,7 +42,7 @@ from penstock.load l join penstock.pipeline p using (pipeline_id)
 where p.name = %(pipeline)s and l.state = 'published'
   and not exists (select from penstock.coverage c where c.load_id = l.load_id)
 union all
-select l.load_id, l.generation_id, 'its rows, quarantined records and holes are not those of its ranges.'
+select l.load_id, l.generation_id, 'the counts of the load are not the sums of its ranges.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
 cross join lateral (select sum(r.rows) as rows, sum(r.quarantined) as quarantined, sum(r.holes) as holes
                     from penstock.load_range r where r.load_id = l.load_id) s
@@ -85,9 +86,9 @@ held as (
          and t._offset >= c.from_offset and t._offset < c.until_offset
     group by 1, 2, 3
 )
-select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows as said, coalesce(h.rows, 0) as found,
-       c.row_hash as said_hash, coalesce(h.row_hash, 0) as found_hash, c.quarantined as said_quarantined,
-       c.in_quarantine as found_quarantined, d.rows as lacked, d.row_hash as lacked_hash, false as stray
+select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows as expected, coalesce(h.rows, 0) as found,
+       c.row_hash as expected_hash, coalesce(h.row_hash, 0) as found_hash, c.quarantined as expected_quarantined,
+       c.in_quarantine as found_quarantined, d.rows as difference, d.row_hash as difference_hash, false as stray
 from covered c
 left join held h using (load_id, partition, from_offset)
 left join penstock.difference d using (load_id, partition)
@@ -149,7 +150,7 @@ select %(verification_id)s, t.load_id, t.attempt, t.task,
            from penstock.coverage c
            where c.load_id = t.load_id and c.partition = t.partition
              and c.offsets && int8range(t.from_offset, t.until_offset)) end
-from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as asked (load_id, attempt, task)
+from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as requested (load_id, attempt, task)
 join penstock.stage_task t using (load_id, attempt, task)
 
 -- name: find_requested_chunks
@@ -184,7 +185,7 @@ from jsonb_to_recordset(%(chunks)s)
 where r.verification_id = %(verification_id)s and r.load_id = c.load_id and r.task = c.task
 
 -- name: read_reread
--- What another reader found in the requested chunks.
+-- The sums that another reader found in the requested chunks.
 select load_id, task, records, log_hash, rows, row_hash from penstock.reread where verification_id = %(verification_id)s
 
 -- name: sum_covered
@@ -204,23 +205,23 @@ group by 1, 2
 -- Deletes the requests of a verification that is over.
 delete from penstock.reread where verification_id = %(verification_id)s
 
--- name: create_again
--- Creates a temporary table for rows that are decoded again. Each COMMIT empties it.
-create temporary table again on commit delete rows as table {target} with no data
+-- name: create_rebuilt
+-- Creates a temporary table for rebuilt rows: their records are decoded again. Each COMMIT empties it.
+create temporary table rebuilt on commit delete rows as table {target} with no data
 
--- name: hash_again
--- The fingerprint of the rows that were decoded again.
-select count(*), coalesce(sum({row_hash}), 0)::text from pg_temp.again
+-- name: hash_rebuilt
+-- The fingerprint of the rebuilt rows.
+select count(*), coalesce(sum({row_hash}), 0)::text from pg_temp.rebuilt
 
--- name: compare_again
--- The offsets of a range at which {target} differs from the rows that were decoded again. Extra rows of {target} are
+-- name: compare_rebuilt
+-- The offsets of a range at which {target} differs from the rebuilt rows. Extra rows of {target} are
 -- listed only on request ($5 is false), because a compacted log has fewer records.
 select "offset", kind, count(*) over () as all_of_them
 from (select coalesce(t._offset, a._offset) as "offset",
              case when a._offset is null then 'too many' when t._offset is null then 'missing' else 'changed' end as kind
       from (select _offset, {row_hash} as hash from {target}
             where _load_id = $1::bigint and _partition = $2::int and _offset >= $3::bigint and _offset < $4::bigint) t
-      full join (select _offset, {row_hash} as hash from pg_temp.again) a using (_offset)
+      full join (select _offset, {row_hash} as hash from pg_temp.rebuilt) a using (_offset)
       where t.hash is distinct from a.hash and (a._offset is not null or not $5::boolean)) d
 order by 1 limit 20
 

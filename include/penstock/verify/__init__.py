@@ -1,1 +1,1 @@
-"""Proof: what a published range holds is what was loaded, and what the log holds still."""
+"""Verification: the ledger adds up, the target holds the published rows, and the log holds the loaded records."""

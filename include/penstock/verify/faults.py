@@ -1,4 +1,4 @@
-"""What a verification can find wrong."""
+"""The faults that a verification can find."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ FaultKind = Literal[
     "ledger",  # positions, coverage, loads and losses do not add up
     "rows_missing",
     "rows_too_many",
-    "rows_outside",  # of a load, where it covers nothing: nobody has published them
+    "rows_outside",  # rows with the number of a load that does not cover their offset: no load published them
     "rows_changed",
     "quarantine",
-    "log_changed",  # the log gives other records than were loaded
+    "log_changed",  # the log holds other records than were loaded
     "hole",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is not as the ledger says, as near as it could be located."""
+    """One fault, with the smallest range that it could be located in."""
 
     kind: FaultKind
-    told: str
+    message: str
     range: Range | None = None
     load: int | None = None
     generation: int | None = None
@@ -33,4 +33,4 @@ class Fault:
     def __str__(self) -> str:
         where = f"{self.range}: " if self.range else ""
         load = f"load {self.load}, " if self.load is not None and self.range else ""
-        return f"{load}{where}{self.told}"
+        return f"{load}{where}{self.message}"

@@ -1,4 +1,4 @@
-"""Whether the ledger adds up by itself: positions, coverage, losses, gaps and loads."""
+"""The checks that need the ledger only: positions, coverage, losses, gaps and loads must add up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A partition as the ledger has it: from where on, up to where, and what became of the offsets between."""
+class PartitionAccount:
+    """A partition in the ledger: its origin, its position, and how the offsets between them are accounted for."""
 
     generation: int
     partition: int
@@ -29,39 +29,40 @@ class Standing:
 
 
 def find_ledger_faults(connection: Connection, pipeline: str) -> list[Fault]:
-    """Add up what the ledger says of a pipeline, generation by generation."""
-    faults = [fault for standing in _read_standings(connection, pipeline) for fault in judge_standing(standing)]
+    """Find the contradictions in the ledger of a pipeline, in all of its generations."""
+    faults = [fault for account in _read_accounts(connection, pipeline) for fault in check_account(account)]
     odd = find_odd_loads(connection, pipeline)
-    return faults + [Fault("ledger", load.told, None, load.load_id, load.generation_id) for load in odd]
+    return faults + [Fault("ledger", load.message, None, load.load_id, load.generation_id) for load in odd]
 
 
-def judge_standing(standing: Standing) -> list[Fault]:
-    """Every offset from the origin to the position is covered once, lost, or a gap; and there are none beside."""
+def check_account(account: PartitionAccount) -> list[Fault]:
+    """Check that every offset from the origin to the position, and no other, is covered, lost or a gap, and once."""
     faults = []
-    at = standing.origin
-    told = [(range_, "covered") for range_ in standing.covered] + [(range_, "lost") for range_ in standing.lost]
-    told += [(range_, "a gap") for range_ in standing.gaps]
-    for range_, what in sorted(told):
+    at = account.origin
+    parts = [(range_, "covered") for range_ in account.covered] + [(range_, "lost") for range_ in account.lost]
+    parts += [(range_, "a gap") for range_ in account.gaps]
+    for range_, state in sorted(parts):
         if range_.from_offset < at:
-            faults.append(_fault(standing, range_.from_offset, at, f"{what}, and something else before or too"))
+            faults.append(_make_fault(account, range_.from_offset, at, f"{state}, and accounted for a second time"))
         elif range_.from_offset > at:
-            faults.append(_fault(standing, at, range_.from_offset, "neither covered, nor lost, nor a gap"))
+            faults.append(_make_fault(account, at, range_.from_offset, "neither covered, nor lost, nor a gap"))
         at = max(at, range_.until_offset)
-    if at > standing.position:
-        faults.append(_fault(standing, standing.position, at, f"beyond the position {standing.position}"))
-    elif at < standing.position:
-        faults.append(_fault(standing, at, standing.position, "below the position, and accounted for by nothing"))
+    if at > account.position:
+        faults.append(_make_fault(account, account.position, at, f"beyond the position {account.position}"))
+    elif at < account.position:
+        faults.append(_make_fault(account, at, account.position, "neither covered, nor lost, nor a gap"))
     return faults
 
 
-def _fault(standing: Standing, start: int, until: int, what: str) -> Fault:
-    range_ = Range(standing.partition, min(start, until), max(start, until))
-    return Fault("ledger", f"the ledger does not add up: {what}.", range_, None, standing.generation)
+def _make_fault(account: PartitionAccount, start: int, until: int, problem: str) -> Fault:
+    range_ = Range(account.partition, min(start, until), max(start, until))
+    message = f"the ledger does not add up: these offsets are {problem}."
+    return Fault("ledger", message, range_, None, account.generation)
 
 
-def _read_standings(connection: Connection, pipeline: str) -> list[Standing]:
+def _read_accounts(connection: Connection, pipeline: str) -> list[PartitionAccount]:
     return [
-        Standing(
+        PartitionAccount(
             row.generation,
             row.partition,
             row.origin,

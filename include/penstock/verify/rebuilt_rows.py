@@ -1,7 +1,7 @@
-"""Records become rows once more: decoded, copied into a table of the session, and hashed there by PostgreSQL.
+"""Rows that are rebuilt from their records: decoded, copied into a temporary table, and hashed there by PostgreSQL.
 
-Only PostgreSQL can take the hash of a row. It takes it of what the COPY has stored, so a fault of decoding or of the
-COPY of the load shows in the comparison.
+Only PostgreSQL can compute the hash of a row. It hashes the values that the COPY has stored, so the comparison also
+finds values that the load decoded or stored wrongly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How records of loads with one declaration become rows again: what a task has to know, and no more."""
+    """All that a task needs to rebuild the rows of loads with one declaration."""
 
     assignment: Assignment
     create: str
@@ -46,40 +46,40 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The offsets of a chunk whose rows are compared: those that its load covers, without some single ones."""
+class ComparedOffsets:
+    """The offsets of a chunk whose rows are compared: those that its load covers, but not those that were refused."""
 
     covered: tuple[tuple[int, int], ...]
-    without: tuple[int, ...]
+    refused: tuple[int, ...]
 
-    def pick(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of these offsets."""
+    def filter(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep the rows of these offsets."""
         offsets = rows["_offset"].to_numpy()
         wanted = np.zeros(len(offsets), bool)
         for start, until in self.covered:
             wanted |= (offsets >= start) & (offsets < until)
-        if self.without:
-            wanted &= ~np.isin(offsets, self.without)
+        if self.refused:
+            wanted &= ~np.isin(offsets, self.refused)
         return rows if wanted.all() else rows.filter(pa.array(wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class RowSum:
-    """The fingerprint of rows."""
+    """The number of some rows, and the sum of their hashes."""
 
     rows: int = 0
     hash: int = 0
 
 
 def make_recipe(settings: Settings, load: Load) -> Recipe:
-    """Make the recipe of a load, and of all others with the same declaration."""
+    """Make the recipe of a load; it also serves all other loads with the same declaration."""
     names = {"target": target_identifier(load.declaration.target), "row_hash": hash_row(load.declaration)}
     create, hash_, compare = compose_rebuild(names)
     return Recipe(make_assignment(settings, load, load.attempt), create, hash_, compare)
 
 
-class Again:
-    """A session with a table that takes rows once more; its rows last until the next ones come."""
+class RebuiltTable:
+    """A session with a temporary table for rebuilt rows. Each call replaces the rows of the call before it."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -98,25 +98,27 @@ class Again:
     ) -> None:
         self._connection.close()
 
-    def sum_rows(self, batches: Iterator[Batch], chosen: Chosen) -> RowSum:
-        """The fingerprint of the rows that records give."""
-        self._copy(batches, chosen)
+    def sum_rows(self, batches: Iterator[Batch], compared: ComparedOffsets) -> RowSum:
+        """Rebuild rows, and compute their fingerprint."""
+        self._copy(batches, compared)
         ((rows, hash_),) = self._query(self.recipe.hash)
         return RowSum(rows, int(hash_))
 
-    def compare(self, batches: Iterator[Batch], chosen: Chosen, range_: Range, *, compacted: bool) -> list[Any]:
-        """The offsets of a range at which the target holds another row than its record gives, or none, or one more."""
-        self._copy(batches, chosen)
+    def compare(
+        self, batches: Iterator[Batch], compared: ComparedOffsets, range_: Range, *, compacted: bool
+    ) -> list[Any]:
+        """Rebuild the rows of a range; return the first differences of the target (offset, kind, number of all)."""
+        self._copy(batches, compared)
         where = (range_.partition, range_.from_offset, range_.until_offset)
         return self._query(self.recipe.compare, (self.recipe.assignment.load_id, *where, compacted))
 
-    def _copy(self, batches: Iterator[Batch], chosen: Chosen) -> None:
+    def _copy(self, batches: Iterator[Batch], compared: ComparedOffsets) -> None:
         self.rejected.clear()
-        rows = pa.RecordBatchReader.from_batches(self.decoder.schema, self._decode(batches, chosen))
+        rows = pa.RecordBatchReader.from_batches(self.decoder.schema, self._decode(batches, compared))
         with closing(self._connection.cursor()) as cursor:
-            cursor.execute("begin")  # the rows last until its end
+            cursor.execute("begin")  # the table is emptied when the transaction ends
             try:
-                cursor.adbc_ingest("again", rows, mode="append", temporary=True)
+                cursor.adbc_ingest("rebuilt", rows, mode="append", temporary=True)
             except AdbcError as error:
                 if self._error is not None:
                     raise self._error from None
@@ -126,12 +128,12 @@ class Again:
                     next_step=advice.CHECK_POSTGRES_THEN_VERIFY,
                 ) from None
 
-    def _decode(self, batches: Iterator[Batch], chosen: Chosen) -> Iterator[pa.RecordBatch]:
-        """An error is kept, for Arrow loses it."""
+    def _decode(self, batches: Iterator[Batch], compared: ComparedOffsets) -> Iterator[pa.RecordBatch]:
+        """Decode batches. An error is stored, because Arrow does not pass it on."""
         try:
             for decoded in map(self.decoder.decode, batches):
                 self.rejected.update(record.offset for record in decoded.rejected)
-                rows = chosen.pick(decoded.rows)
+                rows = compared.filter(decoded.rows)
                 if len(rows):
                     yield rows
         except BaseException as error:

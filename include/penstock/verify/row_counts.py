@@ -1,8 +1,8 @@
-"""Whether the table holds, range by range, the rows that the ledger says: their number and their fingerprint.
+"""The comparison of the table with the ledger: the number and the fingerprint of the rows of each range.
 
-Each leaf of the target is read once, whatever number of loads it holds. Nothing is locked meanwhile, so a publish,
-replay, rollback or merge may come between the ledger and the rows. Whatever does not fit is counted once more behind
-the pipeline's lock, which all of them take: what then does not fit is a fault.
+Each leaf of the target is read once, whatever number of loads it holds. No lock is taken for this first count, so a
+publish, replay, rollback or merge may change the rows meanwhile. Loads with wrong counts are counted again under the
+pipeline's lock, which all of these take; if their counts are still wrong, that is a fault.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from penstock.ledger.verification import CountedRange, OrphanedRows
 
 
-LACKING = (
-    "rows of the load had been changed when others of it were replaced; in which of its ranges in this partition they "
-    "are is not known."
+CHANGED_BEFORE_REPLAY = (
+    "rows of the load were changed before other rows of the load were replaced; the changed rows are in one of its "
+    "ranges in this partition."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """A load that covers anything, and how the rows of it are hashed."""
+    """A load that covers a range, and the expression that hashes its rows."""
 
     load_id: int
     generation_id: int
@@ -49,101 +49,104 @@ class Covering:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A published range: what the ledger says of its rows, and what the table holds.
+class RangeCounts:
+    """A published range: the ledger's counts and fingerprint of its rows (`expected`), and the table's (`found`).
 
-    Of the load's ranges in a partition all together, some rows may be known to lack what was published.
+    `difference` is the known difference of all ranges of the load in this partition together.
     """
 
     load_id: int
     generation_id: int
     range: Range
-    said: int
+    expected: int
     found: int
-    said_hash: Decimal | None
+    expected_hash: Decimal | None
     found_hash: Decimal
-    said_quarantined: int
+    expected_quarantined: int
     found_quarantined: int
-    lacked: int | None
-    lacked_hash: Decimal | None
-    stray: bool  # rows within these offsets that are in no range of their load
+    difference: int | None
+    difference_hash: Decimal | None
+    stray: bool  # the rows are outside the ranges of their load
 
 
-def count_loads(uri: str, pipeline: str) -> Iterator[tuple[list[Counted], list[Fault]]]:
-    """Count the rows of all loads that cover anything, leaf by leaf; with each come the faults found in it."""
+def count_loads(uri: str, pipeline: str) -> Iterator[tuple[list[RangeCounts], list[Fault]]]:
+    """Count the rows of all loads that cover a range, leaf by leaf, and find the faults of each leaf."""
     with open_ledger(uri) as connection:
         together = _group_covering(connection, pipeline)
         connection.commit()
         for loads in together:
-            counted, faults = _count_fitting(connection, pipeline, loads)
+            counted, faults = _count_group(connection, pipeline, loads)
             connection.commit()
             yield counted, faults
 
 
-def _count_fitting(
+def _count_group(
     connection: Connection, pipeline: str, loads: Sequence[Covering]
-) -> tuple[list[Counted], list[Fault]]:
-    """Count loads that lie together; those that do not seem to fit once more, with the pipeline at rest."""
+) -> tuple[list[RangeCounts], list[Fault]]:
+    """Count loads of one leaf; count those with wrong counts again, under the pipeline's lock."""
     counted = _count(connection, loads)
-    odd = {fault.load for fault in judge_counted(counted)}
+    odd = {fault.load for fault in compare_counts(counted)}
     if not odd:
         return counted, []
     lock_pipeline(connection, pipeline)
     again = _count(connection, [load for load in loads if load.load_id in odd])
-    return [each for each in counted if each.load_id not in odd] + again, judge_counted(again)
+    return [each for each in counted if each.load_id not in odd] + again, compare_counts(again)
 
 
-def judge_counted(counted: Iterable[Counted]) -> list[Fault]:
-    """Compare what the ledger says of ranges with what the table holds."""
-    together: dict[tuple[int, int], list[Counted]] = defaultdict(list)
+def compare_counts(counted: Iterable[RangeCounts]) -> list[Fault]:
+    """Compare the counts of the ledger with those of the table."""
+    together: dict[tuple[int, int], list[RangeCounts]] = defaultdict(list)
     faults: list[Fault] = []
     for each in counted:
         if each.stray:
-            told = f"{each.found} rows within these offsets lie outside the ranges that the load covers."
-            faults.append(Fault("rows_outside", told, each.range, each.load_id, each.generation_id))
+            message = f"{each.found} rows within these offsets are outside the ranges that the load covers."
+            faults.append(Fault("rows_outside", message, each.range, each.load_id, each.generation_id))
         else:
             together[each.load_id, each.range.partition].append(each)
-            faults += _judge_quarantine(each)
-    return faults + [fault for ranges in together.values() for fault in _judge_together(ranges)]
+            faults += _compare_quarantine(each)
+    return faults + [fault for ranges in together.values() for fault in _compare_partition(ranges)]
 
 
-def _judge_together(ranges: Sequence[Counted]) -> Iterator[Fault]:
-    """Judge what a load has of a partition: range by range, or in sum where that is all that is known."""
-    lacked, lacked_hash = ranges[0].lacked, ranges[0].lacked_hash
-    if lacked is None or lacked_hash is None:
+def _compare_partition(ranges: Sequence[RangeCounts]) -> Iterator[Fault]:
+    """Compare the ranges of a load in one partition: each alone, or their sum if only their sum is known."""
+    difference, difference_hash = ranges[0].difference, ranges[0].difference_hash
+    if difference is None or difference_hash is None:
         for each in ranges:
-            yield from _judge(each)
+            yield from _compare_range(each)
         return
-    said = sum(each.said for each in ranges) + lacked, sum(each.said_hash or 0 for each in ranges) + lacked_hash
-    if said != (sum(each.found for each in ranges), sum(each.found_hash for each in ranges)):
+    expected = sum(each.expected for each in ranges) + difference
+    expected_hash = sum(each.expected_hash or 0 for each in ranges) + difference_hash
+    if (expected, expected_hash) != (sum(each.found for each in ranges), sum(each.found_hash for each in ranges)):
         for each in ranges:
-            yield from list(_judge(each)) or [
-                Fault("rows_changed", LACKING, each.range, each.load_id, each.generation_id)
+            yield from list(_compare_range(each)) or [
+                Fault("rows_changed", CHANGED_BEFORE_REPLAY, each.range, each.load_id, each.generation_id)
             ]
 
 
-def _judge(counted: Counted) -> Iterator[Fault]:
+def _compare_range(counted: RangeCounts) -> Iterator[Fault]:
     where = (counted.range, counted.load_id, counted.generation_id)
-    if counted.found < counted.said:
-        yield Fault("rows_missing", _tell_rows(counted), *where)
-    elif counted.found > counted.said:
-        yield Fault("rows_too_many", _tell_rows(counted), *where)
-    elif counted.said_hash is not None and counted.found_hash != counted.said_hash:
-        yield Fault("rows_changed", f"the table's {counted.found} rows are not those that were published.", *where)
+    if counted.found < counted.expected:
+        yield Fault("rows_missing", _describe_rows(counted), *where)
+    elif counted.found > counted.expected:
+        yield Fault("rows_too_many", _describe_rows(counted), *where)
+    elif counted.expected_hash is not None and counted.found_hash != counted.expected_hash:
+        message = f"the {counted.found} rows in the table have another fingerprint than the published rows."
+        yield Fault("rows_changed", message, *where)
 
 
-def _judge_quarantine(counted: Counted) -> Iterator[Fault]:
-    if counted.found_quarantined != counted.said_quarantined:
-        told = f"{counted.found_quarantined} records are in quarantine, and {counted.said_quarantined} were put there."
-        yield Fault("quarantine", told, counted.range, counted.load_id, counted.generation_id)
+def _compare_quarantine(counted: RangeCounts) -> Iterator[Fault]:
+    found, expected = counted.found_quarantined, counted.expected_quarantined
+    if found != expected:
+        message = f"the quarantine holds {found} records, and {expected} were quarantined."
+        yield Fault("quarantine", message, counted.range, counted.load_id, counted.generation_id)
 
 
-def _tell_rows(counted: Counted) -> str:
-    return f"the table holds {counted.found} rows, and {counted.said} were published."
+def _describe_rows(counted: RangeCounts) -> str:
+    return f"the table holds {counted.found} rows, and {counted.expected} were published."
 
 
 def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering]]:
-    """The loads that lie in one leaf and are hashed alike. Most have the same declaration: each is read once."""
+    """Group the loads that are in one leaf and have one row hash. Each different declaration is read once."""
     declared: dict[str, tuple[sql.Identifier, sql.Composed]] = {}
     together: dict[tuple[str | int, str], list[Covering]] = defaultdict(list)
     for row in verification.find_covering_loads(connection, pipeline):
@@ -155,62 +158,62 @@ def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering
     return list(together.values())
 
 
-def _count(connection: Connection, loads: Sequence[Covering]) -> list[Counted]:
-    """Count the rows of loads that are hashed alike, by the ranges they cover, and those that lie in none."""
+def _count(connection: Connection, loads: Sequence[Covering]) -> list[RangeCounts]:
+    """Count the rows of loads that have one row hash: in the ranges that they cover, and outside them."""
     generations = {load.load_id: load.generation_id for load in loads}
     pieces = {"target": loads[0].target, "row_hash": loads[0].row_hash}
     rows = verification.count_rows(connection, list(generations), pieces)
     return [_make_counted(generations[row.load_id], row) for row in rows]
 
 
-def _make_counted(generation_id: int, row: CountedRange) -> Counted:
-    return Counted(
+def _make_counted(generation_id: int, row: CountedRange) -> RangeCounts:
+    return RangeCounts(
         row.load_id,
         generation_id,
         Range(row.partition, row.from_offset, row.until_offset),
-        row.said,
+        row.expected,
         row.found,
-        row.said_hash,
+        row.expected_hash,
         row.found_hash,
-        row.said_quarantined,
+        row.expected_quarantined,
         row.found_quarantined,
-        row.lacked,
-        row.lacked_hash,
+        row.difference,
+        row.difference_hash,
         row.stray,
     )
 
 
-def read_held(connection: Connection, verification_id: int) -> dict[tuple[int, int], RowSum]:
-    """The fingerprints of the rows that the target holds of chunks that are read again, by load and task."""
-    held: dict[tuple[int, int], RowSum] = {}
+def sum_target_rows(connection: Connection, verification_id: int) -> dict[tuple[int, int], RowSum]:
+    """Compute the fingerprints of the target's rows in the chunks that are read again, by load and task."""
+    sums: dict[tuple[int, int], RowSum] = {}
     for declared in verification.find_requested_declarations(connection, verification_id):
         declaration = Pipeline.read_kept(declared.declaration)
         pieces = {"target": target_identifier(declaration.target), "row_hash": hash_row(declaration)}
         for summed in verification.sum_covered(connection, verification_id, declared.loads, pieces):
-            held[summed.load_id, summed.task] = RowSum(summed.rows, int(summed.row_hash))
-    return held
+            sums[summed.load_id, summed.task] = RowSum(summed.rows, int(summed.row_hash))
+    return sums
 
 
-def find_lacking(uri: str, pipeline: str) -> list[Fault]:
-    """Find what the table lacks by now of the columns that loads were published with; their rows cannot be hashed."""
+def find_missing_columns(uri: str, pipeline: str) -> list[Fault]:
+    """Find columns of published loads that were dropped from the target: the rows cannot be hashed without them."""
     with open_ledger(uri) as connection:
         rows = verification.find_covering_loads(connection, pipeline)
-        lacking: dict[Target, set[str]] = defaultdict(set)
+        missing: dict[Target, set[str]] = defaultdict(set)
         for text in {row.declaration for row in rows}:
             declared = Pipeline.read_kept(text)
-            lacking[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
+            missing[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
     return [
         Fault(
             "rows_changed",
             f"the target {target} has no column {', '.join(sorted(names))} any more; no row was counted.",
         )
-        for target, names in lacking.items()
+        for target, names in missing.items()
         if names
     ]
 
 
 def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:
-    """Find rows of loads that cover nothing: nobody has published them."""
+    """Find rows of loads that cover nothing: no load has published them."""
     with open_ledger(uri) as connection:
         if not read_columns(connection, target):
             return []

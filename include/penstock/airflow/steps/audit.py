@@ -40,12 +40,12 @@ def verify(pipeline: Pipeline) -> None:
         )
         if verified is None:
             raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
-        log.info(verified.told)
+        log.info(verified.summary)
         for line in name_few(verified.faults):
             log.error("%s", line)
         if verified.faults:
             raise ProofError(
-                f"{verified.told} The first: {verified.faults[0]}",
+                f"{verified.summary} The first: {verified.faults[0]}",
                 pipeline=pipeline.name,
                 ranges=[fault.range for fault in verified.faults[:5] if fault.range],
                 next_step=f"see penstock.faults, and {' '.join(verified.next_steps)} The DAG penstock_backfill does "

@@ -1,4 +1,4 @@
-"""What a person is told to do about what a verification has found."""
+"""The next steps of a verification fix its faults."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import pytest
 
 from penstock.model.ranges import Range
 from penstock.verify.faults import Fault
-from penstock.verify.findings import ANOTHER_VALUE
+from penstock.verify.location import OTHER_VALUES
 from penstock.verify.run import OTHER_TOPIC, Verified
 
 PLACE = Range(0, 17, 18)
 
 
 @pytest.mark.parametrize(
-    ("fault", "told", "untold"),
+    ("fault", "step", "other"),
     [
         (Fault("rows_changed", "…", PLACE, 1, 2), "penstock backfill orders", "earlier"),
         (Fault("rows_changed", "…", PLACE, 1, 1), "restore rows from a backup", "penstock backfill"),
         (
-            Fault("rows_changed", f"… {ANOTHER_VALUE}", PLACE, 1, 2),
+            Fault("rows_changed", f"… {OTHER_VALUES}", PLACE, 1, 2),
             "compare the rows with their records",
             "find out who",
         ),
@@ -26,7 +26,7 @@ PLACE = Range(0, 17, 18)
         (Fault("log_changed", OTHER_TOPIC), "penstock adopt orders", "penstock backfill"),
     ],
 )
-def test_the_next_steps_can_fix_the_fault(fault: Fault, told: str, untold: str) -> None:
+def test_the_next_steps_can_fix_the_fault(fault: Fault, step: str, other: str) -> None:
     steps = " ".join(Verified(1, "orders", 1, 1, 1, 1, 1, 1, {}, (fault,), generation=2).next_steps)
-    assert told in steps
-    assert untold not in steps
+    assert step in steps
+    assert other not in steps
