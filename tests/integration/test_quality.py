@@ -270,7 +270,7 @@ def test_warning_is_counted_and_lets_the_load_pass(db: str, bound: Bind) -> None
     again = validate_load(db, load_id)
     assert (again.passed, again.warnings) == (True, 1)
     publish_load(db, bound(db), load_id)
-    assert validate_load(db, load_id).summary == f"orders: load {load_id} is published already; nothing was changed."
+    assert validate_load(db, load_id).summary == f"orders: load {load_id} is published already; it stays."
 
 
 def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:

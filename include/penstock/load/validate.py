@@ -83,7 +83,7 @@ def find_verdict(connection: Connection, load: Load) -> Verdict | None:
         return Verdict(load, load.attempt, passed=False, cause=load.cause, warnings=0, summary=_describe_held(load))
     if load.state in ("validated", "published"):
         count = count_warnings(connection, load.load_id)
-        summary = f"{load.pipeline}: load {load.load_id} is {load.state} already; nothing was changed."
+        summary = f"{load.pipeline}: load {load.load_id} is {load.state} already; it stays."
         return Verdict(load, load.attempt, passed=True, cause=None, warnings=count, summary=summary)
     raise FencedError(
         f"the load is {load.state}, not staged, so it cannot be validated.",
