@@ -436,7 +436,7 @@ def test_a_long_topic_and_an_invalid_schedule_leave_the_other_pipelines(
     declare(airflow, "long_topic", "t" * 249)
 
     [error] = airflow.wait(lambda: list(airflow.import_errors().values()), 300, "the import error shows")
-    assert "'0 0 30 2 *' never comes" in error
+    assert "'0 0 30 2 *' never runs" in error
     assert "long_topic" not in error
     [tag] = [each["name"] for each in airflow.get("dags/long_topic")["tags"] if each["name"].startswith("ttt")]
     assert len(tag) == 100

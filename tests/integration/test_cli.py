@@ -232,7 +232,7 @@ def test_check_compares_declarations_with_the_services(cli: Cli, make_topic: Mak
     findings = {(finding["pipeline"], finding["what"]): finding for finding in document["findings"]}
     assert findings["orders", "target analytics.orders"]["told"] == "will be created"
     assert not findings["lost", "topic no_such_topic"]["fits"]
-    assert "no table partitioned by range" in findings["lost", "target analytics.lost"]["told"]
+    assert "is not a table partitioned by range" in findings["lost", "target analytics.lost"]["told"]
 
 
 def test_check_lets_postgresql_judge_regular_expressions(cli: Cli, make_topic: MakeTopic) -> None:
