@@ -143,7 +143,9 @@ class Watcher:
     def _watch(self) -> None:
         while not self._done.is_set():
             try:
-                with psycopg.connect(self.db, autocommit=True, connect_timeout=5) as connection:
+                with psycopg.connect(
+                    self.db, autocommit=True, connect_timeout=5, application_name="watcher"
+                ) as connection:
                     connection.execute("set lock_timeout = '100ms'")
                     while not self._done.wait(0.05):
                         self._look(connection)

@@ -132,7 +132,7 @@ def test_arguments_that_cannot_be_are_told_with_file_and_line(tmp_path: Path) ->
     )
     with pytest.raises(DeclarationError) as refused:
         read_pipeline(path)
-    first, second = str(refused.value).split("\n")
+    first, second = refused.value.what.split("\n")
     assert first.startswith(f"{path}:9: checks[0].min_value: 'abc' cannot be min_value; allowed: a number")
     assert second.startswith(f"{path}:14: checks[1].regex_list[1]: '((' is no regular expression: missing )")
 

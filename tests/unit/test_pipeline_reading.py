@@ -81,6 +81,7 @@ def test_two_pipelines_cannot_share_a_target_and_the_first_stays(tmp_path: Path)
     (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
     first, second = read_each(tmp_path).values()
     assert isinstance(first, Pipeline)
+    assert isinstance(second, DeclarationError)
     assert second.what.replace(f"{tmp_path}/", "") == (
         "returns.yaml:6: target: analytics.orders is the target of orders.yaml too; allowed: one pipeline a target"
     )
