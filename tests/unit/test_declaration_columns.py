@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.declaration.columns import FAMILIES, MAX_LENGTH, MAX_PRECISION, TYPES, parse_type
+from penstock.declaration.expectations import RUNS_ON
 
 WRITTEN = [
     ("smallint", "smallint", "smallint"),
@@ -95,3 +96,10 @@ def test_any_text_is_a_type_with_a_round_trip_or_a_value_error(text: str) -> Non
         assert str(error).isprintable()  # noqa: PT017
     else:
         assert parse_type(type_.sql) == type_
+
+
+def test_every_group_of_types_takes_equality_checks_or_is_listed_as_without() -> None:
+    without_equality = {"document"}  # of its types, only jsonb has equality
+    unique = RUNS_ON["expect_column_values_to_be_unique"]
+    with_equality = {row.group for family, row in TYPES.items() if family in unique} - without_equality
+    assert with_equality | without_equality == {row.group for row in TYPES.values()}

@@ -21,6 +21,7 @@ from penstock.declaration.argument_kinds import (
     moment_form,
     read_moment,
 )
+from penstock.declaration.columns import TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, MOMENTS, NUMBERS, RUNS_ON, TEXTS
 from penstock.declaration.mistakes import Place, clip
 
@@ -160,7 +161,7 @@ def _columns(expect: str, given: Mapping[str, Any], types: Mapping[str, ColumnTy
     for place, type_ in named.items():
         if runs_on is not None and type_.family not in runs_on:
             yield place, f"{expect} cannot run on {type_}; allowed: columns of {', '.join(runs_on)}"
-    if expect.startswith(COMPARING) and len({_comparison_group(type_.family) for type_ in named.values()}) > 1:
+    if expect.startswith(COMPARING) and len({TYPES[type_.family].group for type_ in named.values()}) > 1:
         listed = " and ".join(dict.fromkeys(map(str, named.values())))
         yield list(named)[-1], f"{listed} cannot be compared; allowed: columns of one kind"
     type_of = named.get(("column",))
@@ -213,10 +214,6 @@ def _is_comparable(family: Family, value: object, *, distinct: bool = False) -> 
     # Among distinct values, Great Expectations sends such a text as a date for any type of column.
     sent_as_date = distinct and moment_form(value) == "date" and len(str(value)) == len("2026-01-31")
     return isinstance(value, str) and (family == "date" if sent_as_date else family in TEXTS)
-
-
-def _comparison_group(family: Family) -> str:
-    return next((kinds[0] for kinds in (NUMBERS, TEXTS, MOMENTS) if family in kinds), family)
 
 
 # The forms of a moment that can be compared with a column. Great Expectations compares some bounds in Python, which

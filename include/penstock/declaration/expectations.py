@@ -217,7 +217,9 @@ COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set
 NUMBERS = families_of("number")
 TEXTS = families_of("text")
 MOMENTS = families_of("moment")
+# Families that have an order or a hash, so that PostgreSQL finds distinct values.
 _DISTINCT = families_of("number", "text", "moment", "boolean", "bytes", "time", "uuid")
+# Families that have equality.
 _EQUAL = (*_DISTINCT, "jsonb")
 # The types of columns that an expectation can run on; on columns of other types it crashes on PostgreSQL.
 # An expectation without a row here runs on every type.
