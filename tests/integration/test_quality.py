@@ -427,6 +427,13 @@ def test_the_columns_of_the_count_are_the_fields_of_its_dataclass(db: str) -> No
     assert {column.name for column in described} ^ fields == {"row_hash", "samples"}
 
 
+def test_a_value_that_python_cannot_hold_is_not_quoted() -> None:
+    from penstock.quality.suite import hide_values
+
+    message = "(psycopg.DataError) timestamp too small (before year 1): '0001-01-01 BC'\n[SQL: select 1]"
+    assert "0001" not in hide_values(message)
+
+
 def test_severities_reach_great_expectations(db: str) -> None:
     from penstock.quality.suite import build_suite
 

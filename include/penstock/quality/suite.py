@@ -221,6 +221,8 @@ def hide_values(message: str) -> str:
     `relation "…" does not exist` is the value of a column that was cast to regclass.
     """
     line = " ".join(message.split("\n[SQL", 1)[0].split())
+    if "psycopg.DataError" in line:  # psycopg quotes a value that Python's types cannot hold
+        return "a value of a row is beyond the range of Python's types (psycopg.DataError)."
     located = re.search(r"\nLINE \d+:", message)
     for name in re.findall(r"\bpsycopg\.errors\.(\w+)", line):
         state = getattr(getattr(pg_errors, name, None), "sqlstate", None) or ""
