@@ -151,4 +151,4 @@ def test_missing_jars_are_refused_with_what_to_copy_where(
     refused = installation.run("run", "orders")
 
     assert refused.returncode == 2
-    assert f"copy the folder .jars/spark of a checkout to {installation.folder}/.jars/spark" in refused.stderr
+    assert f"copy its folder .jars/spark to {installation.folder}/.jars" in refused.stderr
