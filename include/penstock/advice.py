@@ -202,7 +202,10 @@ def reload_rolled_back(pipeline: str) -> str:
 
 # Backfills
 LIST_BACKFILLS = "list the backfills: select * from penstock.backfills."
-CHOOSE_OTHER_OFFSETS = "choose other offsets; penstock.backfills lists the backfills that wait to be resumed."
+CHOOSE_OTHER_OFFSETS = (
+    "choose other offsets, or all gaps (`--gaps`), or replace what was published (`--replace`). An interrupted "
+    "backfill continues by `--resume` with its number, which `select * from penstock.backfills` lists."
+)
 AWAIT_BACKFILL = "let it end; penstock.backfills shows its progress."
 CHOOSE_ONE_WAY = "choose one way, and leave the others' fields empty."
 GIVE_OFFSETS_OR_TIMES = "give offsets (partition:from-until), or a time to start from (and one to end at), or all gaps."
@@ -308,7 +311,7 @@ def remove_obstacles(statements: Sequence[str]) -> str:
 
 
 # Verification
-FIND_WHO_CHANGED_ROWS = "find out who changed them."
+FIND_WHO_CHANGED_ROWS = "find out who changed the rows."
 COMPARE_ROWS = (
     "compare the rows with their records; a range that is loaded again gets the values that this version decodes."
 )

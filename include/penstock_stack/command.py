@@ -83,7 +83,7 @@ def status(*, folder: Folder = DEFAULT_FOLDER, json: Json = False) -> None:
 def _show(addresses: Addresses) -> None:
     for name, value in asdict(addresses).items():
         # The password is not printed, because other people may see the screen.
-        output.print_message(f"{name:8}{_hide_password(str(value or 'not running'))}")
+        output.print_message(f"{name:12}{_hide_password(str(value or 'not running'))}")
     if addresses.airflow:
         output.print_message(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
     output.print_message(

@@ -152,7 +152,7 @@ def estimate_seconds(past: Sequence[PastLoad], loads: Sequence[int]) -> float | 
 def describe_draft(drafted: Draft) -> list[str]:
     """Describe a draft, line by line."""
     time = "no earlier load to estimate the time from" if drafted.seconds is None else f"about {drafted.seconds:.0f} s"
-    loads = "1 load" if len(drafted.loads) == 1 else f"{len(drafted.loads)} loads"
+    loads = _count_loads(drafted)
     summed = f"{loads}, at most {drafted.offsets:,} records, {time}"
     return [
         *name_few([f"would load {range_}" for range_ in drafted.choice.ranges]),
@@ -299,5 +299,9 @@ def _write(
         ).load_id
         for number, ranges in enumerate(drafted.loads, start=1)
     )
-    message = f"{pipeline.name}: backfill {backfill_id} planned, {len(load_ids)} loads, {drafted.offsets} offsets."
+    message = f"{pipeline.name}: backfill {backfill_id} planned, {_count_loads(drafted)}, {drafted.offsets} offsets."
     return Backfill(backfill_id, load_ids, message)
+
+
+def _count_loads(draft: Draft) -> str:
+    return "1 load" if len(draft.loads) == 1 else f"{len(draft.loads)} loads"
