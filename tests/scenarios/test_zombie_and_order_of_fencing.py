@@ -12,12 +12,13 @@ from fix_kafka import MakeTopic
 from loading_process import await_blocked, await_true, locked, query
 from penstock.errors import FencedError
 from penstock.load.publish import publish_load
+from penstock.model.load import Load
 from penstock.model.ranges import Range
 from penstock_stack.broker import Broker
 from producing import Account
 from proving import Watcher, find_faults
 from proxy import KafkaProxy
-from whole_loads import MakeLoader
+from whole_loads import Loader, MakeLoader
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +128,20 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
     return account
 
 
-def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
-    db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
-) -> None:
+def stage_zombie(account: Account, make_loader: MakeLoader, network: KafkaProxy) -> tuple[Loader, Loader, Load]:
+    """Stage a load by an old loader, and send more orders for the new one, which reaches Kafka through the network."""
     old = make_loader(account.topic)
-    new = replace(old, bootstrap=faulty_network.address)
     zombie = old.plan()
     assert zombie is not None
     old.stage(zombie.load_id)
     account.send_orders(50, first=100)
+    return old, replace(old, bootstrap=network.address), zombie
+
+
+def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
+    db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
+) -> None:
+    old, new, zombie = stage_zombie(account, make_loader, faulty_network)
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         faulty_network.hush()
@@ -161,12 +167,7 @@ def test_a_zombie_that_publishes_between_fence_and_restore_waits_and_is_refused(
 def test_a_plan_starts_behind_a_zombie_that_publishes_while_it_queries_kafka(
     db: str, account: Account, make_loader: MakeLoader, faulty_network: KafkaProxy
 ) -> None:
-    old = make_loader(account.topic)
-    new = replace(old, bootstrap=faulty_network.address)
-    zombie = old.plan()
-    assert zombie is not None
-    old.stage(zombie.load_id)
-    account.send_orders(50, first=100)
+    old, new, zombie = stage_zombie(account, make_loader, faulty_network)
 
     with Watcher(db), ThreadPoolExecutor() as threads:
         faulty_network.hush()

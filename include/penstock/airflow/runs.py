@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, Param
 
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk.definitions.context import Context
 
     from penstock.model.load import Load
+
+
+def pipeline_field(pipelines: Sequence[str]) -> Param:
+    """The field of a form that names a pipeline."""
+    return Param(None, type="string", enum=list(pipelines), title="Pipeline")
+
+
+def why_field() -> Param:
+    """The field of a form that asks for the reason of a decision."""
+    return Param(
+        None, type="string", minLength=1, title="Why", description="The reason; the ledger keeps it with your name."
+    )
 
 
 def refuse_unknown(context: Context, known: tuple[str, ...]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import FencedError, PenstockError, WrongUseError
-from penstock.ledger.backfill import lock_backfill, read_backfill, read_backfill_counts, read_backfill_loads
+from penstock.ledger.backfill import lock_backfill, read_backfill, read_backfill_loads, read_backfill_progress
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import create_load, read_load, supersede_failed_load
 from penstock.load.publish import refuse_old_generation
@@ -21,29 +20,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.backfill import BackfillProgress
     from penstock.ledger.connection import Connection
     from penstock.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a backfill."""
-
-    loads: int
-    loads_done: int
-    loads_stopped: int
-    offsets: int
-    offsets_done: int
-    rows: int
-    seconds: float | None
-
-    def __str__(self) -> str:
-        done = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
-        if not self.seconds or not self.offsets_done:
-            return done
-        rate = self.offsets_done / self.seconds
-        left = (self.offsets - self.offsets_done) / rate if self.loads_done + self.loads_stopped < self.loads else 0
-        return f"{done}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
 
 
 def run_backfill(
@@ -53,7 +32,7 @@ def run_backfill(
     parallel: int,
     report: Callable[[str], None],
     spark_log: TextIO,
-) -> Progress:
+) -> BackfillProgress:
     """Finish all loads of a backfill. A failed load stops no other; the first failure is raised after all loads."""
     with closing(open_ledger(settings.db)) as session:
         session.autocommit = True
@@ -137,10 +116,10 @@ def _plan_again(connection: Connection, pipeline: Pipeline, load_id: int, run_id
     return again.load_id
 
 
-def read_progress(uri: str, backfill_id: int) -> Progress:
+def read_progress(uri: str, backfill_id: int) -> BackfillProgress:
     """Read the progress of a backfill."""
     with open_ledger(uri) as connection:
-        counts = read_backfill_counts(connection, backfill_id)
-    if counts is None:
+        progress = read_backfill_progress(connection, backfill_id)
+    if progress is None:
         raise WrongUseError(f"there is no backfill {backfill_id}.", next_step=advice.LIST_BACKFILLS)
-    return Progress(**asdict(counts))
+    return progress

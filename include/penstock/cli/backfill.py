@@ -14,7 +14,7 @@ from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.backfill.plan import Draft
-    from penstock.backfill.run import Progress
+    from penstock.ledger.backfill import BackfillProgress
 
 Offsets = Annotated[
     list[str] | None,
@@ -92,7 +92,7 @@ def _run(
         output.print_json(_describe(backfill_id, progress))
 
 
-def _describe(backfill_id: int, progress: "Progress") -> dict[str, Any]:
+def _describe(backfill_id: int, progress: "BackfillProgress") -> dict[str, Any]:
     return {
         "backfill": backfill_id,
         "state": "done" if progress.loads == progress.loads_done else "stopped",

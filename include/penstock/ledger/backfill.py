@@ -32,8 +32,8 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillCounts:
-    """The counts of a backfill's loads and offsets; `seconds` from its start to its newest publish."""
+class BackfillProgress:
+    """The progress of a backfill; `seconds` from its start to its newest publish."""
 
     loads: int
     loads_done: int
@@ -42,6 +42,14 @@ class BackfillCounts:
     offsets_done: int
     rows: int
     seconds: float | None
+
+    def __str__(self) -> str:
+        done = f"{self.loads_done} of {self.loads} loads, {self.offsets_done:,} of {self.offsets:,} offsets"
+        if not self.seconds or not self.offsets_done:
+            return done
+        rate = self.offsets_done / self.seconds
+        left = (self.offsets - self.offsets_done) / rate if self.loads_done + self.loads_stopped < self.loads else 0
+        return f"{done}, {rate:,.0f} offsets/s" + (f", about {left:.0f} s left" if left else "")
 
 
 def find_backfill_of_run(connection: Connection, pipeline_id: int, run_id: str) -> int | None:
@@ -100,9 +108,9 @@ def read_durations(connection: Connection, pipeline_id: int) -> list[Duration]:
     return _statements.fetch_all(connection, Duration, "read_durations", pipeline_id=pipeline_id)
 
 
-def read_backfill_counts(connection: Connection, backfill_id: int) -> BackfillCounts | None:
+def read_backfill_progress(connection: Connection, backfill_id: int) -> BackfillProgress | None:
     """Read the progress of a backfill."""
-    return _statements.fetch_one(connection, BackfillCounts, "read_progress", backfill_id=backfill_id)
+    return _statements.fetch_one(connection, BackfillProgress, "read_progress", backfill_id=backfill_id)
 
 
 def _make_state(load_id: int, state: str) -> tuple[int, LoadState]:

@@ -86,7 +86,7 @@ def forget_difference(connection: Connection, load_id: int, partition: int) -> N
     _statements.execute(connection, "forget_difference", load_id=load_id, partition=partition)
 
 
-def record_difference(connection: Connection, load_id: int, partition: int, rows: int, row_hash: Decimal) -> None:
+def record_difference(connection: Connection, load_id: int, partition: int, rows: int, row_hash: int) -> None:
     """Record by how much the remaining rows of a load in a partition differ from what was published."""
     where = {"load_id": load_id, "partition": partition}
     _statements.execute(connection, "record_difference", **where, rows=rows, row_hash=row_hash)
@@ -111,7 +111,7 @@ def bring_back(connection: Connection, load: Load) -> list[Range]:
     return sorted(_statements.fetch_all(connection, Range, "bring_back", load_id=load.load_id))
 
 
-def cover_rest(connection: Connection, load_id: int, range_: Range, rows: int, row_hash: Decimal) -> None:
+def cover_rest(connection: Connection, load_id: int, range_: Range, rows: int, row_hash: int) -> None:
     """Cover a piece that a load keeps of a range, with the number and the hash of the piece's rows."""
     _statements.execute(connection, "cover_rest", load_id=load_id, **asdict(range_), rows=rows, row_hash=row_hash)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from psycopg.types.json import Jsonb
 
@@ -11,12 +11,14 @@ from penstock.ledger.statements import Statements
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
 
     from penstock.ledger.connection import Connection
     from penstock.ledger.statements import Pieces
     from penstock.model.log import Isolation
+
+T = TypeVar("T")
 
 _statements = Statements("ledger/verification")
 
@@ -51,25 +53,6 @@ class CoveringLoad:
     generation_id: int
     declaration: str
     leaf: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CountedRange:
-    """A published range: the ledger's counts (`expected`), the tables' (`found`), the known difference."""
-
-    load_id: int
-    partition: int
-    from_offset: int
-    until_offset: int
-    expected: int
-    found: int
-    expected_hash: Decimal | None
-    found_hash: Decimal
-    expected_quarantined: int
-    found_quarantined: int
-    difference: int | None
-    difference_hash: Decimal | None
-    stray: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +167,13 @@ def find_covering_loads(connection: Connection, pipeline: str) -> list[CoveringL
     return _statements.fetch_all(connection, CoveringLoad, "find_covering_loads", pipeline=pipeline)
 
 
-def count_rows(connection: Connection, load_ids: Sequence[int], pieces: Pieces) -> list[CountedRange]:
-    """Count the rows of loads that are hashed alike, by the ranges they cover."""
+def count_rows(connection: Connection, make: Callable[..., T], load_ids: Sequence[int], pieces: Pieces) -> list[T]:
+    """Count the rows of loads that are hashed alike, by the ranges they cover.
+
+    The ledger's counts are `expected`, the tables' are `found`.
+    """
     where = {"loads": list(load_ids), "first": min(load_ids), "last": max(load_ids)}
-    return _statements.fetch_all(connection, CountedRange, "count_rows", pieces, **where)
+    return _statements.fetch_all(connection, make, "count_rows", pieces, **where)
 
 
 def find_orphans(connection: Connection, pipeline: str, pieces: Pieces) -> list[OrphanedRows]:

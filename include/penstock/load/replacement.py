@@ -61,7 +61,7 @@ def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[O
         return
     known_difference = NOTHING
     if earlier.rows is not None and earlier.row_hash is not None:
-        known_difference = RowSum(earlier.rows, earlier.row_hash)
+        known_difference = RowSum(earlier.rows, int(earlier.row_hash))
     if known_difference != NOTHING or published != deleted + kept:
         # Some rows were altered after publishing. The reloaded rows equal the originals of the deleted ones, so
         # published - kept - reloaded is the difference of the rows that stay.
@@ -77,7 +77,7 @@ def _sum_published(taken: Sequence[Overlap]) -> RowSum | None:
     for overlap in taken:
         if overlap.row_hash is None:
             return None
-        published += RowSum(overlap.rows, overlap.row_hash)
+        published += RowSum(overlap.rows, int(overlap.row_hash))
     return published
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ class RowSum:
     """The number of some rows, and the sum of their hashes."""
 
     rows: int = 0
-    hash: Decimal = Decimal()
+    hash: int = 0
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.rows + other.rows, self.hash + other.hash)

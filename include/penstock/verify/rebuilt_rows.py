@@ -19,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.ledger.verification import compose_rebuild
 from penstock.records.decoder import Decoder
 from penstock.target.assignment import make_assignment
+from penstock.target.base import RowSum
 from penstock.target.postgres.copy import open_connection, quote_server
 from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import target_identifier
@@ -61,14 +62,6 @@ class ComparedOffsets:
         if self.refused:
             wanted &= ~np.isin(offsets, self.refused)
         return rows if wanted.all() else rows.filter(pa.array(wanted))
-
-
-@dataclass(frozen=True, slots=True)
-class RowSum:
-    """The number of some rows, and the sum of their hashes."""
-
-    rows: int = 0
-    hash: int = 0
 
 
 def make_recipe(settings: Settings, load: Load) -> Recipe:

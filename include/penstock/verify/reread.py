@@ -31,8 +31,9 @@ from penstock.ledger.verification import (
 from penstock.model.ranges import Chunk
 from penstock.records.fingerprint import LogFingerprint
 from penstock.spark.error_transport import TaskError, first_words, recover_error
+from penstock.target.base import RowSum
 from penstock.verify.chunks import group_passes, join_ranges
-from penstock.verify.rebuilt_rows import ComparedOffsets, RebuiltTable, RowSum, make_recipe
+from penstock.verify.rebuilt_rows import ComparedOffsets, RebuiltTable, make_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class ChunkSums:
     def add(self, other: ChunkSums) -> None:
         """Add the sums of another part."""
         self.log.add(other.log.records, other.log.hash)
-        self.rows = RowSum(self.rows.rows + other.rows.rows, self.rows.hash + other.rows.hash)
+        self.rows += other.rows
 
 
 class ChunkHasher:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger import verification
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.model.ranges import Range
+from penstock.target.base import RowSum
 from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import describe_columns, read_columns, target_identifier
 from penstock.verify.faults import Fault
-from penstock.verify.rebuilt_rows import RowSum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Target
     from penstock.ledger.connection import Connection
-    from penstock.ledger.verification import CountedRange, OrphanedRows
+    from penstock.ledger.verification import OrphanedRows
 
 
 CHANGED_BEFORE_REPLAY = (
@@ -162,25 +162,17 @@ def _count(connection: Connection, loads: Sequence[Covering]) -> list[RangeCount
     """Count the rows of loads that have one row hash: in the ranges that they cover, and outside them."""
     generations = {load.load_id: load.generation_id for load in loads}
     pieces = {"target": loads[0].target, "row_hash": loads[0].row_hash}
-    rows = verification.count_rows(connection, list(generations), pieces)
-    return [_make_counted(generations[row.load_id], row) for row in rows]
 
+    def make(
+        load_id: int,
+        partition: int,
+        from_offset: int,
+        until_offset: int,
+        **counts: Any,  # noqa: ANN401 - the other columns of the statement, named as the fields
+    ) -> RangeCounts:
+        return RangeCounts(load_id, generations[load_id], Range(partition, from_offset, until_offset), **counts)
 
-def _make_counted(generation_id: int, row: CountedRange) -> RangeCounts:
-    return RangeCounts(
-        row.load_id,
-        generation_id,
-        Range(row.partition, row.from_offset, row.until_offset),
-        row.expected,
-        row.found,
-        row.expected_hash,
-        row.found_hash,
-        row.expected_quarantined,
-        row.found_quarantined,
-        row.difference,
-        row.difference_hash,
-        row.stray,
-    )
+    return verification.count_rows(connection, make, list(generations), pieces)
 
 
 def sum_target_rows(connection: Connection, verification_id: int) -> dict[tuple[int, int], RowSum]:

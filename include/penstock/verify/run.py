@@ -22,11 +22,11 @@ from penstock.ledger.verification import (
 )
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
+from penstock.target.base import RowSum
 from penstock.verify.chunks import choose_share, find_chunks_in_log, find_truncated
 from penstock.verify.faults import Fault
 from penstock.verify.ledger_sums import find_ledger_faults
 from penstock.verify.location import OTHER_VALUES, LogSource, locate_faults, locate_log_change, locate_other_rows
-from penstock.verify.rebuilt_rows import RowSum
 from penstock.verify.reread import reread_natively
 from penstock.verify.row_counts import count_loads, find_missing_columns, find_orphans, sum_target_rows
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from penstock.airflow.failures import log_failure
+from penstock.airflow.runs import pipeline_field, why_field
 from penstock.airflow.steps.accept_loss import accept
 
 if TYPE_CHECKING:
@@ -39,14 +40,8 @@ def make_acceptance_dag(pipelines: Sequence[str]) -> DAG:
         tags=["penstock"],
         default_args={"owner": "penstock"},
         params={
-            "pipeline": Param(None, type="string", enum=list(pipelines), title="Pipeline"),
-            "why": Param(
-                None,
-                type="string",
-                minLength=1,
-                title="Why",
-                description="The reason; the ledger keeps it with your name.",
-            ),
+            "pipeline": pipeline_field(pipelines),
+            "why": why_field(),
         },
     ) as dag:
         PythonOperator(task_id="accept", python_callable=accept, on_failure_callback=log_failure)

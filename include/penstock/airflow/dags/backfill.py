@@ -10,6 +10,7 @@ from airflow.sdk import DAG, AssetAlias, Param, task_group
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import LoadNotifier, log_failure, log_retry
+from penstock.airflow.runs import pipeline_field
 from penstock.airflow.stage_operator import StageOperator
 from penstock.airflow.steps.backfill import plan as plan_loads
 from penstock.airflow.steps.backfill import publish as publish_load
@@ -77,7 +78,7 @@ def _make_load() -> Any:  # noqa: ANN401 - Airflow's type of a group that can be
 
 def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
     return {
-        "pipeline": Param(None, type="string", enum=list(pipelines), title="Pipeline"),
+        "pipeline": pipeline_field(pipelines),
         "what": Param(
             "all gaps",
             type="string",

@@ -8,6 +8,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, Param
 
 from penstock.airflow.failures import log_failure
+from penstock.airflow.runs import why_field
 from penstock.airflow.steps.settle import DECISIONS
 from penstock.airflow.steps.settle import settle as settle_load
 
@@ -43,13 +44,7 @@ def make_settle_dag() -> DAG:
         params={
             "load_id": Param(None, type="integer", minimum=1, title="Load", description="The number of the held load."),
             "decision": Param(None, enum=list(DECISIONS), type="string", title="What to do"),
-            "why": Param(
-                None,
-                type="string",
-                minLength=1,
-                title="Why",
-                description="The reason; the ledger keeps it with your name.",
-            ),
+            "why": why_field(),
         },
     ) as dag:
         PythonOperator(

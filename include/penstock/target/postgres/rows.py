@@ -19,6 +19,8 @@ from penstock.target.base import RowSum
 from penstock.target.postgres.table import describe_columns
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from penstock.declaration.columns import Family
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
@@ -66,7 +68,11 @@ def count_rows(
     """Count and hash the rows that a load has of a range in a table, by the columns of a pipeline."""
     pieces = {"table": table, "row_hash": hash_row(pipeline)}
     where = {"load_id": load_id, **asdict(range_)}
-    return _statements.fetch_only(connection, RowSum, "sum_rows", pieces, **where)
+    return _statements.fetch_only(connection, _make_row_sum, "sum_rows", pieces, **where)
+
+
+def _make_row_sum(rows: int, row_hash: Decimal) -> RowSum:
+    return RowSum(rows, int(row_hash))
 
 
 def delete_rows(connection: Connection, table: sql.Identifier, load_id: int, range_: Range) -> None:
