@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.declaration.suites import DefaultsFile
+
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "include" / "pipelines" / "pipeline.schema.json"
 PAGE = ROOT / "docs" / "reference" / "declaration.md"
@@ -41,6 +43,25 @@ record), and `_key` if `key` is set. Names that begin with `_` are reserved for 
 ## Types
 
 The types are spelled as in PostgreSQL, with its short names:
+"""
+SUITES = """
+## Suites and defaults
+
+Checks that several pipelines share stand in files beside the declarations:
+
+- `suites/<name>.yaml` holds `checks:`, written as in a declaration, and optionally a `description:`. A pipeline that
+  names the suite under `suites:` gets these checks after its own.
+- `suites/<name>.json` is a suite in the JSON of Great Expectations. The `type`, the `kwargs` and the `severity` of each
+  expectation count. Its notes, its id and its `meta` are left out.
+- `quality.yaml` holds the defaults of all pipelines of the folder: {defaults}.
+  A pipeline with `quality: {{defaults: false}}` leaves them out.
+
+A value that a pipeline declares itself wins over the default, also if it is null. Checks of `quality.yaml` count as the
+suite `defaults`. A suite that a pipeline and the defaults both name is run once.
+
+A load keeps the checks that it was planned with: a later change of a suite counts from the next load. A mistake in a
+suite is reported with the suite's file and line, and stops only the pipelines that use it.
+[How to share checks](../how-to/share-checks.md).
 """
 CHECKS = """
 ## Checks
@@ -86,6 +107,7 @@ def write_page() -> str:
         AFTER_COLUMNS,
         f"{types}.",
         CHECKS + "\n".join(map(_explain_check, checks)),
+        SUITES.format(defaults=", ".join(f"`{name}`" for name in DefaultsFile.model_fields)).rstrip(),
         "",
     ])  # fmt: skip
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.declaration.pipeline import Pipeline, read_each
+from penstock.declaration.pipeline import Pipeline, join_errors, read_each
 from penstock.declaration.pipeline import read_named as read_declared
 from penstock.errors import DeclarationError
 
@@ -29,7 +29,8 @@ def read_named(name: str) -> Pipeline:
 
 def raise_invalid(refused: Mapping[str, Exception]) -> None:
     """Raise the mistakes of all invalid declarations, with file and line, and the errors of DAGs Airflow refuses."""
-    mistakes = [read.what for read in _read().values() if isinstance(read, DeclarationError)]
+    invalid = [read for read in _read().values() if isinstance(read, DeclarationError)]
+    mistakes = [join_errors(invalid).what] if invalid else []
     mistakes += [f"{name}: its DAG cannot be made: {type(error).__name__}: {error}" for name, error in refused.items()]
     if mistakes:
         raise DeclarationError("\n" + "\n".join(mistakes))

@@ -95,7 +95,8 @@ def _explain_column(column: Column) -> str:
 def _explain_check(check: Check) -> str:
     consequence = "holds the load" if check.severity == "error" else "warns, and the load is published"
     arguments = ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in check.arguments.items())
-    return f"- `{check.expect}` ({arguments}): a failure {consequence}."
+    suite = f" of the suite `{check.suite}`" if check.suite else ""
+    return f"- `{check.expect}`{suite} ({arguments}): a failure {consequence}."
 
 
 def _explain_rejections(pipeline: Pipeline) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.declaration.pipeline import Pipeline, read_each, read_named
+from penstock.declaration.pipeline import Pipeline, join_errors, read_each, read_named
 from penstock.errors import DeclarationError
 from penstock.settings import PIPELINES, Settings, read_settings
 
@@ -73,7 +73,7 @@ def choose_pipelines(folder: Path, names: list[str] | None) -> list[Pipeline]:
     """Read the named pipelines, or all; one error names the mistakes of all their declarations."""
     chosen = choose_each(folder, names)
     if chosen.broken:
-        raise DeclarationError("\n".join(each.error.what for each in chosen.broken))
+        raise join_errors(each.error for each in chosen.broken)
     return chosen.pipelines
 
 

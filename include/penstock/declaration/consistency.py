@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Written = dict[str, Any]
-_OWN_ARGUMENTS = ("expect", "severity")
+_OWN_ARGUMENTS = ("expect", "severity", "suite")
 
 
 def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]:
@@ -31,6 +31,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_units(written),
         *_indexes(written, names),
         *_checks(written, names, _types(written)),
+        *_suites(written),
     ]
 
 
@@ -145,6 +146,15 @@ def _checks(written: Mapping[str, Any], names: list[str], types: Mapping[str, Co
                         yield Mistake(("checks", at, name, *within), what)
             for argument in COLUMN_ARGUMENTS:
                 yield from _named_columns(at, argument, check.get(argument), names)
+
+
+def _suites(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find suites without a check: Penstock reads suites with the files of declarations only."""
+    read = {check.get("suite") for check in _list(written.get("checks")) if isinstance(check, dict)}
+    for at, name in enumerate(_list(written.get("suites"))):
+        if isinstance(name, str) and name not in read:
+            what = f"the suite {clip(name)} was not read; allowed: in a YAML file, beside the folder suites"
+            yield Mistake(("suites", at), what)
 
 
 def _arguments(at: int, check: Written) -> Iterator[Mistake]:

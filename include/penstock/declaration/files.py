@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from penstock.declaration.mistakes import clip
-from penstock.declaration.yaml_lines import Document, read_yaml
+from penstock.declaration.suites import DEFAULTS_FILE, Combined, Found, Shared, combine
+from penstock.declaration.yaml_lines import Document, read_document
 from penstock.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -20,18 +21,22 @@ M = TypeVar("M", bound=BaseModel)
 SUFFIXES = (".yaml", ".yml")
 # More mistakes would hide the first ones, which often cause the others.
 MAX_REPORTED = 20
-Found: TypeAlias = "tuple[Place, int, str]"
 
 
-def read_file(path: Path, model: type[M], *, named_as_file: bool = False) -> M:
-    """Read one file; a DeclarationError lists the mistakes, one a line: file:line: where: what is wrong; allowed: …"""
-    document = _read_document(path)
-    read, found = _validate(document, model)
+def read_file(path: Path, model: type[M], *, named_as_file: bool = False, shared: Shared | None = None) -> M:
+    """Read one file; a DeclarationError lists the mistakes, one a line: file:line: where: what is wrong; allowed: …
+
+    `shared` holds the suites and defaults of the file's folder; the mistakes of those that the file uses are reported
+    with their own file and line.
+    """
+    document = read_document(path)
+    combined = combine(path, document, shared or Shared(path.parent))
+    read, found = _validate(combined, model)
     if named_as_file:
         found += _check_name(document, path)
     if read is None or found:
-        by_line = sorted(found, key=lambda mistake: mistake[1])
-        lines = dict.fromkeys(_format_mistake(path, *mistake) for mistake in by_line)
+        found.sort(key=lambda mistake: (mistake.path != path, str(mistake.path), mistake.line))
+        lines = dict.fromkeys(_format_mistake(*mistake) for mistake in found)
         raise DeclarationError("\n".join(_shorten(path, list(lines))))
     return read
 
@@ -48,48 +53,39 @@ def list_files(folder: Path) -> list[Path]:
             f"{folder}: the folder does not exist; allowed: a folder with one YAML file a pipeline",
             next_step="set PENSTOCK_PIPELINES to the folder of the declarations.",
         )
-    return [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and not path.name.startswith(".")]
+    return [path for path in files if path.name != DEFAULTS_FILE]
 
 
 def read_each_file(folder: Path, model: type[M]) -> dict[Path, M | DeclarationError]:
     """Read every YAML file of a folder, in the order of their names. A mistake affects its own file only."""
     files = list_files(folder)
-    return {path: read_one_of(files, path, model) for path in files}
+    shared = Shared(folder)
+    return {path: read_one_of(files, path, model, shared) for path in files}
 
 
-def read_one_of(files: list[Path], path: Path, model: type[M]) -> M | DeclarationError:
+def read_one_of(files: list[Path], path: Path, model: type[M], shared: Shared | None = None) -> M | DeclarationError:
     """Read one file of a folder, as `read_each_file` does."""
     earlier = [other for other in files[: files.index(path)] if other.stem == path.stem]
     if earlier:
         return DeclarationError(f"{path}:1: {path.stem} is also declared in {earlier[0]}; allowed: one file a pipeline")
     try:
-        return read_file(path, model, named_as_file=True)
+        return read_file(path, model, named_as_file=True, shared=shared)
     except DeclarationError as error:
         return error
 
 
-def _read_document(path: Path) -> Document:
-    try:
-        return read_yaml(path.read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        mistake: Found = ((), line, "not UTF-8; allowed: UTF-8 text")
-    except OSError as error:
-        mistake = ((), 0, f"{(error.strerror or 'cannot be read').lower()}; allowed: a YAML file that can be read")
-    return Document(mistakes=[mistake], unread={()})
-
-
-def _validate(document: Document, model: type[M]) -> tuple[M | None, list[Found]]:
-    """Validate a document. pydantic's own error is not chained, because it may quote secrets."""
-    found = list(document.mistakes)
-    if () in document.unread:
+def _validate(combined: Combined, model: type[M]) -> tuple[M | None, list[Found]]:
+    """Validate a declaration. pydantic's own error is not chained, because it may quote secrets."""
+    found = list(combined.mistakes)
+    if () in combined.document.unread:
         return None, found
     try:
-        return model.model_validate(document.data), found
+        return model.model_validate(combined.data), found
     except ValidationError as error:
-        mistakes = [(_name_column(document, mistake["loc"]), mistake["msg"]) for mistake in error.errors()]
+        mistakes = [(_name_column(combined.document, mistake["loc"]), mistake["msg"]) for mistake in error.errors()]
     # A mistake of the YAML itself is reported once.
-    found += [(place, document.line(place), what) for place, what in mistakes if place not in document.unread]
+    found += [combined.locate(place, what) for place, what in mistakes if place not in combined.unread]
     return None, found
 
 
@@ -97,7 +93,8 @@ def _check_name(document: Document, path: Path) -> list[Found]:
     name = document.data.get("name") if isinstance(document.data, dict) else None
     if not isinstance(name, str) or name == path.stem:
         return []
-    return [(("name",), document.line(("name",)), f"{clip(name)} is not the name of the file; allowed: {path.stem}")]
+    what = f"{clip(name)} is not the name of the file; allowed: {path.stem}"
+    return [Found(path, ("name",), document.line(("name",)), what)]
 
 
 def _name_column(document: Document, place: Place) -> Place:
@@ -110,7 +107,7 @@ def _name_column(document: Document, place: Place) -> Place:
 
 def describe_mistake(path: Path, place: Place, what: str) -> str:
     """Describe a mistake of a file that was read before, with the line of its place."""
-    return _format_mistake(path, place, _read_document(path).line(place), what)
+    return _format_mistake(path, place, read_document(path).line(place), what)
 
 
 def _format_mistake(path: Path, place: Place, line: int, what: str) -> str:

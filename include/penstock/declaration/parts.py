@@ -160,6 +160,7 @@ class Check(BaseModel):
 
     expect: StrictStr
     severity: Literal["error", "warning"] = "error"
+    suite: StrictStr | None = None  # the suite that it comes from
     arguments: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -167,7 +168,7 @@ class Check(BaseModel):
     def _gather_arguments(cls, given: object) -> object:
         if not isinstance(given, dict) or ("arguments" in given and given.keys() <= cls.model_fields.keys()):
             return given
-        own = {name: given[name] for name in ("expect", "severity") if name in given}
+        own = {name: given[name] for name in ("expect", "severity", "suite") if name in given}
         return own | {"arguments": {name: value for name, value in given.items() if name not in own}}
 
     @field_validator("expect")
@@ -183,7 +184,16 @@ class Check(BaseModel):
 
     @model_serializer
     def _flat(self) -> dict[str, Any]:
-        return {"expect": self.expect, "severity": self.severity, **self.arguments}
+        suite = {"suite": self.suite} if self.suite is not None else {}
+        return {"expect": self.expect, "severity": self.severity, **suite, **self.arguments}
+
+
+class Quality(BaseModel):
+    """The use of the defaults that all pipelines of a folder share."""
+
+    model_config = STRICT
+
+    defaults: StrictBool = Field(default=True, description="Whether the defaults in quality.yaml apply.")
 
 
 def _nearest(expect: str) -> str:

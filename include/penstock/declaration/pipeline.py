@@ -27,7 +27,7 @@ from penstock.declaration.consistency import column_names, expand, find_mistakes
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
-from penstock.declaration.parts import KEPT, STRICT, Check, Column, Target, TargetField
+from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
 from penstock.declaration.schedules import check_schedule
 from penstock.errors import DeclarationError, WrongUseError
 
@@ -168,6 +168,12 @@ class Pipeline(BaseModel):
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
     )
+    suites: tuple[StrictStr, ...] = Field(
+        default=(), description="a list of suites, each the name of a file with checks in the folder suites"
+    )
+    quality: Quality = Field(
+        default=Quality(), description="{defaults: false} leaves out the defaults of all pipelines in quality.yaml"
+    )
     checks_read: tuple[TargetField, ...] = Field(
         default=(), description="a list of tables, schema.table, that the checks may read besides the load's rows"
     )
@@ -250,6 +256,8 @@ def allowed_names(place: Place) -> dict[str, str]:
         return {name: field.description or "" for name, field in Column.model_fields.items() if name != "name"}
     if place[:1] == ("checks",) and len(place) == 2:
         return {"expect": "the name of an expectation", "severity": "error or warning", "column": "a column's name"}
+    if place == ("quality",):
+        return {name: field.description or "" for name, field in Quality.model_fields.items()}
     return {} if place else {name: field.description or "" for name, field in Pipeline.model_fields.items()}
 
 
@@ -318,7 +326,12 @@ def _report_shared_target(path: Path, pipeline: Pipeline, first: Path) -> Declar
 def read_pipelines(folder: Path) -> dict[str, Pipeline]:
     """Read every declaration of a folder by name; a DeclarationError lists the mistakes of all files."""
     read = read_each(folder)
-    errors = [error.what for error in read.values() if isinstance(error, DeclarationError)]
+    errors = [error for error in read.values() if isinstance(error, DeclarationError)]
     if errors:
-        raise DeclarationError("\n".join(errors))
+        raise join_errors(errors)
     return {each.name: each for each in read.values() if isinstance(each, Pipeline)}
+
+
+def join_errors(errors: Iterable[DeclarationError]) -> DeclarationError:
+    """Join the mistakes of several files. A mistake of a suite that several files name is listed once."""
+    return DeclarationError("\n".join(dict.fromkeys(line for error in errors for line in error.what.split("\n"))))

@@ -11,9 +11,10 @@ from typing import Any
 
 from penstock.declaration.columns import FAMILIES, TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
-from penstock.declaration.parts import OWN_SCHEMAS, Column
+from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality
 from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.schedules import PRESETS
+from penstock.declaration.suites import SUITE_NAME
 
 Schema = dict[str, Any]
 _IDENTIFIER = "[a-z_][a-z0-9_]{0,62}"
@@ -43,6 +44,9 @@ def json_schema() -> Schema:
     for lists_only in ("items", "minItems", "maxItems"):
         properties["columns"].pop(lists_only, None)
     properties["checks"]["items"] = _check()
+    properties["suites"]["items"] |= {"pattern": f"^{SUITE_NAME}$"}
+    properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}
+    properties["quality"].pop("$ref", None)
     for schema in properties.values():
         schema.pop("title", None)
     return {
@@ -70,6 +74,13 @@ def _column() -> Schema:
     }
     properties["path"] |= {"pattern": r"^\$"}
     return {"type": "object", "properties": properties, "required": ["type"], "additionalProperties": False}
+
+
+def _quality() -> Schema:
+    properties: Schema = Quality.model_json_schema()["properties"]
+    for schema in properties.values():
+        schema.pop("title", None)
+    return properties
 
 
 def _check() -> Schema:

@@ -15,6 +15,7 @@ from penstock.declaration.mistakes import clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from penstock.declaration.mistakes import Place
 
@@ -107,6 +108,18 @@ def read_yaml(text: str) -> Document:
         return _unreadable(1, "the file is empty")
     _Reader(document).read_root(root)
     return document
+
+
+def read_document(path: Path) -> Document:
+    """Read the YAML document of a file. No error is raised: every mistake is in the document."""
+    try:
+        return read_yaml(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        return Document(mistakes=[((), line, "not UTF-8; allowed: UTF-8 text")], unread={()})
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        return Document(mistakes=[((), 0, f"{reason}; allowed: a YAML file that can be read")], unread={()})
 
 
 def _bad_character(text: str, error: yaml.reader.ReaderError) -> tuple[int, str]:

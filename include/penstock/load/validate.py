@@ -142,8 +142,9 @@ def describe_result(result: CheckResult) -> str:
     """Describe in one line the figures that an expectation observed."""
     where = f" partition {result.partition}" if result.partition is not None else ""
     column = f" column {result.column}" if result.column else ""
+    suite = f" of the suite {result.suite}" if result.suite else ""
     observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
-    return f"{result.expectation}{column}{where}: {observed or 'not met'}"
+    return f"{result.expectation}{column}{suite}{where}: {observed or 'not met'}"
 
 
 def _describe_held(load: Load) -> str:

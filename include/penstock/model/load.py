@@ -95,3 +95,4 @@ class CheckResult:
     severity: Literal["error", "warning"]
     success: bool
     observed: dict[str, Any]
+    suite: str | None = None  # the suite of files that a declared check comes from

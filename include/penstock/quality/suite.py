@@ -77,7 +77,7 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
             raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
     found = {result.expectation_config.meta[PLACE]: result for result in results}
     for place, expectation in enumerate(suite.expectations):
-        _refuse_crash(load, expectation.expectation_type, found.get(place))
+        _refuse_crash(load, expectation.expectation_type, found.get(place), _find_suite(load, place))
     rows = sum(partition.rows for partition in counts.partitions)
     results = [*_translate_builtin(load, found), *_translate_declared(load, found, rows)]
     return Checked(results, counts.row_hashes)
@@ -126,7 +126,7 @@ def _build_declared(load: Load, check: Check, place: int) -> Expectation:
             **check.arguments, severity=SEVERITIES[check.severity], meta={PLACE: place}
         )
     except Exception as error:  # the declaration alone is the cause: no row was read yet
-        raise _crashed(load, check.expect, f"{type(error).__name__}: {error}") from error
+        raise _crashed(load, check.expect, f"{type(error).__name__}: {error}", check.suite) from error
 
 
 def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, AttemptCounts]:
@@ -174,14 +174,19 @@ def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[Check
     for place, check in enumerate(load.declaration.checks, len(name_builtin(load))):
         success, observed = observe(check, found[place], rows)
         column = check.arguments.get("column")
-        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed)
+        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed, check.suite)
 
 
-def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None) -> None:
+def _find_suite(load: Load, place: int) -> str | None:
+    declared = place - len(name_builtin(load))
+    return load.declaration.checks[declared].suite if declared >= 0 else None
+
+
+def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None, suite: str | None) -> None:
     # A result is falsy when its expectation failed, so the test is for None.
     crash = "the check gave no result" if result is None else find_crash(result.exception_info)
     if crash is not None:
-        raise _crashed(load, name, crash)
+        raise _crashed(load, name, crash, suite)
 
 
 def find_crash(exception_info: dict[str, Any] | None) -> str | None:
@@ -197,17 +202,19 @@ def find_crash(exception_info: dict[str, Any] | None) -> str | None:
     return None
 
 
-def _crashed(load: Load, name: str, message: str) -> ChecksCrashedError:
+def _crashed(load: Load, name: str, message: str, suite: str | None = None) -> ChecksCrashedError:
     if name not in {check.expect for check in load.declaration.checks}:
         next_step = f"retry the validate step; if this happens again, {advice.REPORT_DEFECT}"
     elif "permission denied" not in message:
-        next_step = "fix the check in the declaration, or retry the validate step if the database was not available."
+        place = f"the suite {suite}" if suite else "the declaration"
+        next_step = f"fix the check in {place}, or retry the validate step if the database was not available."
     else:
         next_step = (
             "name the tables that the check reads, other than the load's rows, under `checks_read` in the declaration."
         )
+    named = f"{name} of the suite {suite}" if suite else name
     return ChecksCrashedError(
-        f"{name} crashed: {hide_values(message)} The load stays {load.state}.",
+        f"{named} crashed: {hide_values(message)} The load stays {load.state}.",
         pipeline=load.pipeline,
         load=load.load_id,
         next_step=next_step,
