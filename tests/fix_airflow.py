@@ -92,6 +92,28 @@ class AirflowSite:
         body = {"new_state": "failed"}
         self.api.patch(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}", json=body).raise_for_status()
 
+    def request(self, load: int) -> dict[str, Any]:
+        """The request to settle a held load, once the run of the load has written it."""
+        path = f"dags/penstock_settle/dagRuns/load_{load}/taskInstances/ask/-1/hitlDetails"
+        reply = self.wait(lambda: self._found(path), 300, f"a person is asked about load {load}")
+        return dict(reply.json())
+
+    def await_request(self, load: int) -> dict[str, Any]:
+        """Wait until the task of a request waits for an answer."""
+        run = f"load_{load}"
+
+        def waits() -> bool:
+            found = self._found(f"dags/penstock_settle/dagRuns/{run}")
+            return found is not None and self.tasks("penstock_settle", run).get("ask") == "deferred"
+
+        self.wait(waits, 300, f"{run} waits for an answer")
+        return self.request(load)
+
+    def answer(self, load: int, option: str, why: str) -> None:
+        """Answer the request to settle a held load."""
+        path = f"dags/penstock_settle/dagRuns/load_{load}/taskInstances/ask/-1/hitlDetails"
+        self.api.patch(path, json={"chosen_options": [option], "params_input": {"why": why}}).raise_for_status()
+
     def import_errors(self) -> dict[str, str]:
         """The import errors that Airflow shows, by file."""
         return {error["filename"]: error["stack_trace"] for error in self.get("importErrors")["import_errors"]}
@@ -111,6 +133,10 @@ class AirflowSite:
         found = wait_until(condition, seconds=seconds, every=0.3)
         assert found, f"waited {seconds} s, and this did not happen: {what}"
         return found
+
+    def _found(self, path: str) -> httpx.Response | None:
+        reply = self.api.get(path)
+        return reply if reply.is_success else None
 
     def _offered(self, dag: str) -> list[str]:
         return list(self.get(f"dags/{dag}/details")["params"]["pipeline"]["schema"]["enum"])

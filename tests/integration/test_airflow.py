@@ -180,12 +180,13 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     reason = airflow.log("checked", held, "validate")[-1]
     assert "expect_column_values_to_be_between" in reason
     assert f"load {load}" in reason
+    assert f"answer the run load_{load} of the DAG penstock_settle, under Required Actions," in reason
     assert query(airflow, "select count(*) from airflow.checked") == [(0,)]
 
     stopped, state = airflow.run("checked")
     assert (state, airflow.tasks("checked", stopped)["plan"]) == ("failed", "failed")
     assert airflow.tries("checked", stopped)["plan"] == 1
-    assert f"trigger the DAG penstock_settle for load {load}," in airflow.log("checked", stopped, "plan")[-1]
+    assert f"answer the run load_{load} of the DAG penstock_settle," in airflow.log("checked", stopped, "plan")[-1]
     assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
     assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
 
@@ -196,6 +197,8 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     [(again,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'checked' and state = 'held'")
     superseded = f"select state, superseded_by from penstock.loads where load_id = {load}"
     assert query(airflow, superseded) == [("superseded", again)]
+    assert airflow.await_end("penstock_settle", f"load_{load}", 90) == "success"
+    assert airflow.tasks("penstock_settle", f"load_{load}") == {"ask": "success", "settle": "skipped"}
 
     settled, state = airflow.run("penstock_settle", load_id=again, decision="approve", why="a refund")
     assert state == "success", airflow.log("penstock_settle", settled, "settle")
@@ -211,6 +214,40 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     ]
     [event] = airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
     assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", again)
+    assert airflow.await_end("penstock_settle", f"load_{again}", 90) == "success"
+
+
+def test_a_held_load_asks_a_person_whose_answer_and_reason_publish_it(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, [1, 2, -313])
+    declare(airflow, "asked", topic, checks=[POSITIVE])
+    assert airflow.run("asked")[1] == "failed"
+    [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'asked' and state = 'held'")
+
+    asked = airflow.await_request(load)
+    assert asked["subject"] == f"Load {load} of asked is held: publish it as it is, or discard it?"
+    row = "| `expect_column_values_to_be_between` | error | column amount | element_count 3, missing_count 0, "
+    assert f"{row}unexpected_count 1 | partition 0 offset 2 |" in asked["body"]
+    assert "| ranges | partition 0 offsets [0, 3) |" in asked["body"]
+    assert "313" not in asked["body"]
+
+    airflow.answer(load, "Approve", "  ")
+    airflow.wait(lambda: not airflow.request(load)["response_received"], 90, "the request is open again")
+    airflow.await_request(load)
+    assert query(airflow, "select count(*) from airflow.asked") == [(0,)]
+    airflow.answer(load, "Approve", "a refund")
+    assert airflow.await_end("penstock_settle", f"load_{load}") == "success"
+    assert query(airflow, "select count(*) from airflow.asked") == [(3,)]
+    decided = f"select what, actor, why from penstock.event where load_id = {load} and what = 'approved'"
+    assert query(airflow, decided) == [("approved", "admin", "a refund")]
+    [event] = [
+        each
+        for each in airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
+        if each["extra"]["load"] == load
+    ]
+    assert event["extra"]["pipeline"] == "asked"
 
 
 def test_a_lost_log_is_alerted_once_and_a_person_accepts_its_loss(

@@ -31,8 +31,9 @@ updates the asset `penstock://{name}`, with the ranges in the event's extra.
 
 ## When a task is red
 
-- **plan, "held"**: a load waits for a person. [Settle it](/dags/penstock_settle): approve publishes it as it is,
-  discard discards it, and its offsets are loaded again. Or change the declaration: the next run then plans again.
+- **plan, "held"**: a load waits for a person. [Answer its request](/dags/penstock_settle) under Required Actions:
+  approve publishes it as it is, discard discards it, and its offsets are loaded again. Or change the declaration: the
+  next run then plans again.
 - **plan, offsets are lost, or the topic is another one**: {on_loss} The last line of the log names the offsets, the
   time, and the next step: [accept the loss](/dags/penstock_accept_loss), or `penstock adopt` on the command line.
 - **stage**: read the last line of its log. Each of its {tries} tries wrote a table of its own; clear it to try again.

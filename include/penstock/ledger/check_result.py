@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from psycopg.types.json import Jsonb
 
 from penstock.ledger.statements import Statements
+from penstock.model.load import CheckResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from psycopg import sql
 
     from penstock.ledger.connection import Connection
-    from penstock.model.load import CheckResult
 
 _statements = Statements("ledger/check_result")
 
@@ -50,6 +50,16 @@ def keep_row_hashes(
 def count_warnings(connection: Connection, load_id: int) -> int:
     """Count the checks with severity warning that failed for the current attempt."""
     return _statements.fetch_value(connection, int, "count_warnings", load_id=load_id)
+
+
+def read_failed_checks(connection: Connection, load_id: int, most: int) -> list[CheckResult]:
+    """Read the first failed checks of the current attempt, those that hold the load first."""
+    return _statements.fetch_all(connection, CheckResult, "read_failed_checks", load_id=load_id, most=most)
+
+
+def count_failed_checks(connection: Connection, load_id: int) -> int:
+    """Count the failed checks of the current attempt, whatever their severity."""
+    return _statements.fetch_value(connection, int, "count_failed_checks", load_id=load_id)
 
 
 # Great Expectations may own the connection that counts an attempt, so the caller runs these texts.

@@ -180,3 +180,15 @@ select load_id from penstock.load where load_id = %(load_id)s for no key update
 -- How many checks with severity warning failed for the current attempt.
 select count(*) as warnings from penstock.check_result k join penstock.load l using (load_id, attempt)
 where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success
+
+-- name: read_failed_checks
+-- The first failed checks of the current attempt: those that hold the load, then the others, in their order.
+select k.kind, k.expectation, k.partition, k."column", k.severity, k.success, k.observed
+from penstock.check_result k join penstock.load l using (load_id, attempt)
+where k.load_id = %(load_id)s and not k.success
+order by k.severity <> 'error', k.ordinal limit %(most)s
+
+-- name: count_failed_checks
+-- How many checks failed for the current attempt.
+select count(*) as failed from penstock.check_result k join penstock.load l using (load_id, attempt)
+where k.load_id = %(load_id)s and not k.success

@@ -71,6 +71,11 @@ def read_load(connection: Connection, load_id: int) -> Load:
     return load
 
 
+def read_state(connection: Connection, load_id: int) -> LoadState:
+    """Read the state of a load, without its plan."""
+    return _statements.fetch_value(connection, LoadState, "read_state", load_id=load_id)
+
+
 def find_load_of_run(connection: Connection, pipeline_id: int, run_id: str) -> LoadOfRun | None:
     """Find the newest load that a run has planned."""
     where = {"pipeline_id": pipeline_id, "run_id": run_id}

@@ -8,6 +8,10 @@ join penstock.pipeline p using (pipeline_id)
 join penstock.generation g on g.generation_id = l.generation_id
 where l.load_id = %(load_id)s
 
+-- name: read_state
+-- The state of a load.
+select state from penstock.load where load_id = %(load_id)s
+
 -- name: read_load_ranges
 -- The ranges of a load's plan.
 select partition, from_offset, until_offset from penstock.load_range

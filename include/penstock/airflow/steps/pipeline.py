@@ -10,6 +10,8 @@ from airflow.sdk import get_current_context
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
 from penstock.airflow.failures import deciding_retries
 from penstock.airflow.runs import describe_load, refuse_unknown
+from penstock.airflow.settle_runs import DAG_ID as SETTLE
+from penstock.airflow.settle_runs import name_run, start_run
 from penstock.errors import HeldError
 
 if TYPE_CHECKING:
@@ -68,14 +70,20 @@ def publish(asset: Asset, load_id: int) -> None:
 
 
 def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range]) -> HeldError:
+    """Start the run that asks a person about the load, and make the error that ends this run."""
+    started = load_id is not None and start_run(load_id)
+    answer = (
+        f"answer the run {name_run(load_id)} of the DAG {SETTLE}, under Required Actions,"
+        if load_id is not None and started
+        else f"trigger the DAG {SETTLE} for load {load_id},"
+    )
     return HeldError(
         what,
         pipeline=pipeline,
         load=load_id,
         ranges=ranges,
-        next_step=f"trigger the DAG penstock_settle for load {load_id}, to approve or to discard it (or `penstock "
-        f"approve {load_id} --why …`, `penstock discard {load_id} --why …`); or change the declaration: the next run "
-        "then plans its offsets again.",
+        next_step=f"{answer} to approve or to discard it (or `penstock approve {load_id} --why …`, `penstock discard "
+        f"{load_id} --why …`); or change the declaration: the next run then plans its offsets again.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The step of the DAG penstock_settle: a person approves or discards a held load."""
+"""The step of the DAG penstock_settle that does what a person decided: it publishes or discards a held load."""
 
 from __future__ import annotations
 
@@ -6,32 +6,36 @@ import logging
 from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from penstock.airflow.connections import read_db, read_kafka_of
 from penstock.airflow.failures import deciding_retries
-from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
+from penstock.airflow.runs import asset_of, describe_load
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import AssetAlias
 
     from penstock.model.load import Load
 
 log = logging.getLogger(__name__)
-DECISIONS = ("approve", "discard")
+APPROVE, DISCARD = "approve", "discard"
 FIELDS = ("load_id", "decision", "why")
 
 
-def settle(alias: AssetAlias) -> None:
-    """Approve or discard the load that the form names, in the name of the user who triggered the run."""
+def settle(alias: AssetAlias, decided: Mapping[str, str] | None) -> None:
+    """Approve or discard the load of the run, in the name of the person who decided."""
     from penstock.airflow.alerts import alert_end_of_hold
 
     context = get_current_context()
-    who = find_person(context)
-    with deciding_retries(load=context["params"]["load_id"]):
-        refuse_unknown(context, FIELDS)
-        load_id, decision, why = (context["params"][name] for name in FIELDS)
+    load_id = context["params"]["load_id"]
+    if decided is None:
+        raise AirflowSkipException(f"load {load_id} was no longer held, so nobody had to decide.")
+    decision, who, why = (decided[name] for name in ("decision", "who", "why"))
+    with deciding_retries(load=load_id):
         load = _decide(decision, load_id, who, why)
-    if decision == "approve":
+    if decision == APPROVE:
         context["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
     reason = f"{who} decided to {decision} it: {why}"
     alert_end_of_hold(load.declaration.alerts, load.pipeline, load.load_id, reason, context)
@@ -40,7 +44,7 @@ def settle(alias: AssetAlias) -> None:
 def _decide(decision: str, load_id: int, who: str, why: str) -> Load:
     from penstock.decide.settle import approve_load, discard_load
 
-    if decision == "approve":
+    if decision == APPROVE:
         published = approve_load(read_db(), read_kafka_of(load_id), load_id, who, why)
         log.info(published.message)
         return published.load
