@@ -4,27 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-# A value of each type, as PostgreSQL reads it.
-VALUES: dict[str, str] = {
-    "smallint": "1",
-    "integer": "1",
-    "bigint": "1",
-    "real": "1.5",
-    "double precision": "1.5",
-    "numeric(12,2)": "1.50",
-    "text": "abc",
-    "varchar(20)": "abc",
-    "char(3)": "abc",
-    "boolean": "true",
-    "bytea": "abc",
-    "date": "2026-01-31",
-    "time": "10:11:12",
-    "timestamp": "2026-01-31 10:11:12",
-    "timestamptz": "2026-01-31 10:11:12+00",
-    "uuid": "00000000-0000-0000-0000-000000000001",
-    "json": '{"a": 1}',
-    "jsonb": '{"a": 1}',
-}
 BOUNDS: list[dict[str, Any]] = [
     {"min_value": 0, "max_value": 10},
     {"min_value": "0.5", "strict_min": True},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from declaring import declare
+from declaring import COLUMNS, declare
 from fix_loads import stage_rows
 from loading_process import query
 from penstock.doctor.services import check_checker
@@ -116,14 +117,48 @@ def test_a_check_that_leaves_its_role_is_back_in_it_for_the_next(db: str, checke
 
 
 @pytest.mark.parametrize("kind", ["regclass", "regrole", "integer"])
-def test_a_check_that_stops_at_a_value_does_not_quote_it(db: str, checker: str | None, kind: str) -> None:
+def test_a_check_that_stops_at_a_value_fails_and_does_not_quote_it(db: str, checker: str | None, kind: str) -> None:
     load_id = stage_with_neighbours(
         db, with_queries(f"select * from {{batch}} where ('canary' || _offset)::{kind} is null")
     )
 
-    with pytest.raises(ChecksCrashedError, match="PostgreSQL stopped at a value") as raised:
-        validate_load(db, load_id, checker)
-    assert "canary0" not in str(raised.value)
+    verdict = validate_load(db, load_id, checker)
+
+    assert verdict.load.state == "held"
+    assert re.fullmatch(r"unexpected_rows_expectation: error [a-z ]+ \(SQLSTATE (22|42)\w{3}\)", verdict.cause or "")
+
+
+def test_words_after_a_located_error_do_not_uncover_a_value(db: str, checker: str | None) -> None:
+    load_id = stage_with_neighbours(
+        db, with_queries("select * from {batch} where (E'canary' || _offset || E'\\nLINE 1')::regclass is null")
+    )
+
+    assert "canary" not in (validate_load(db, load_id, checker).cause or "canary")
+
+
+def test_a_value_that_stops_one_check_leaves_the_others_their_results(db: str, checker: str | None) -> None:
+    checks = [{"expect": f"expect_column_{figure}_to_be_between", "column": column, "min_value": 0}
+              for figure in ("max", "sum", "min", "mean") for column in ("id", "huge")]  # fmt: skip
+    pipeline = declare("topic", columns={**COLUMNS, "huge": {"type": "real"}}, checks=checks)
+    load_id = stage_rows(db, pipeline=pipeline)
+    do(db, f"update penstock_stage.load_{load_id}_1 set huge = 3e38")
+
+    verdict = validate_load(db, load_id, checker)
+
+    assert (verdict.cause or "").startswith("expect_column_sum_to_be_between column huge: error numeric value out of")
+    failed = 'select expectation, "column" from penstock.check_results where not success'
+    assert query(db, failed) == [("expect_column_sum_to_be_between", "huge")]
+
+
+def test_a_check_reads_values_of_every_type_that_python_cannot_hold(db: str, checker: str | None) -> None:
+    values = (
+        "interval '178000000 years', time '24:00', timetz '24:00+15', date 'infinity', timestamp '-infinity', "
+        "timestamptz '20000-01-01+00', array[date '0044-03-15 BC'], tsrange('-infinity', '20000-01-01'), "
+        "numeric 'NaN', 10::numeric ^ 5000, float8 'infinity', ('9' || repeat('0', 5000))::jsonb, int4multirange()"
+    )
+    load_id = stage_with_neighbours(db, with_queries(f"select {values} from {{batch}} where id < 3"))
+
+    assert validate_load(db, load_id, checker).cause == "unexpected_rows_expectation: observed_value 3"
 
 
 def test_a_check_with_a_wrong_name_says_which(db: str, checker: str | None) -> None:

@@ -18,6 +18,7 @@ from adbc_driver_postgresql import dbapi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from column_samples import EVERY_SPELLING
 from penstock.declaration.columns import parse_type
 from penstock.model.records import Batch
 from penstock.records.columns.index_limits import make_index_limits
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
     Copy = Callable[..., tuple[list[Any], Any]]
 
-TYPES = [
-    "smallint", "integer", "bigint", "real", "double precision", "numeric(5,2)", "numeric(38,10)", "numeric(76,38)",
-    "text", "varchar(3)", "char(3)", "boolean", "bytea", "date", "time", "timestamp",
-    "timestamptz", "uuid", "json", "jsonb",
-]  # fmt: skip
 UNITS = {"timestamp": "ms", "timestamptz": "us"}
 # Python's datetime ends at the year 9999. psycopg reads a real by its shortest text.
 READ = dict.fromkeys(UNITS, "(extract(epoch from c) * 1000000)::bigint") | {
@@ -141,7 +137,7 @@ def wrap(text: str) -> bytes:
     return b'{"c": ' + text.encode(errors="surrogatepass") + b"}"
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", EVERY_SPELLING)
 def test_every_edge_is_a_row_or_a_rejection_and_never_fails_the_copy(copy: Copy, type_: str) -> None:
     values: list[bytes | None] = [wrap(text) for text in EDGES]
     values += [
@@ -158,7 +154,7 @@ def test_every_edge_is_a_row_or_a_rejection_and_never_fails_the_copy(copy: Copy,
     assert len(landed) + len(decoded.rejected) == len(values)
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", EVERY_SPELLING)
 def test_generated_json_is_an_equal_row_or_rejected(copy: Copy, type_: str) -> None:
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.lists(GENERATED.map(wrap) | NUMBERS.map(wrap) | BROKEN, min_size=1, max_size=30))
@@ -201,6 +197,6 @@ def test_an_index_accepts_values_of_the_size_of_its_limit(db: str, others: list[
 
 
 def test_decoded_columns_have_the_arrow_types_of_copy() -> None:
-    for type_ in TYPES:
+    for type_ in EVERY_SPELLING:
         field = Decoder(Layout((Field("c", parse_type(type_), ("c",)),)), 7).schema.field("c")
         assert not pa.types.is_null(field.type), type_

@@ -283,9 +283,7 @@ def test_same_check_as_error_and_as_warning_counts_as_both(db: str) -> None:
     "check",
     [
         {"expect": "expect_table_row_count_to_equal_other_table", "other_table_name": "gone"},
-        {"expect": "expect_column_values_to_match_regex", "column": "note", "regex": "(?P<name>a)"},
         {"expect": "unexpected_rows_expectation", "unexpected_rows_query": "select * from {batch} where gone = 1"},
-        {"expect": "unexpected_rows_expectation", "unexpected_rows_query": "select * from {batch} where note::int = 1"},
     ],
 )  # fmt: skip
 def test_check_that_crashes_is_no_verdict_and_the_load_stays_staged(

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from psycopg import sql
 
+from column_samples import SAMPLES
 from compacting import COMPACTED, compacting
 from declaring import COLUMNS, declare
 from loading_process import await_true
@@ -512,19 +513,8 @@ def test_a_missing_quarantined_record_is_found(start: Start) -> None:
     assert list_places(loader.verify(share=0).faults) == [("quarantine", 0, 2, 3)]
 
 
-VALUES = {
-    "smallint": ("1", "2"), "integer": ("1", "2"), "bigint": ("1", "2"), "real": ("1.5", "1.25"),
-    "double precision": ("1.5", "1.25"), "numeric(12,2)": ("1.50", "1.51"), "text": ("a", "b"),
-    "varchar(9)": ("a", "b"), "char(9)": ("a", "b"), "boolean": ("true", "false"), "bytea": ("a", "b"),
-    "date": ("2026-01-31", "2026-02-01"), "time": ("10:00", "10:01"), "timestamp": ("2026-01-31", "2026-02-01"),
-    "timestamptz": ("2026-01-31", "2026-02-01"),
-    "uuid": ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"),
-    "json": ('{"a": 1}', '{"a":1}'), "jsonb": ('{"a": 1}', '{"a": 2}'),
-}  # fmt: skip
-
-
 def test_the_hash_of_each_type_differs_by_value_null_and_column(db: str) -> None:
-    types = {f"c{place}": type_ for place, type_ in enumerate(VALUES)}
+    types = {f"c{place}": type_ for place, type_ in enumerate(SAMPLES)}
     pipeline = declare("topic", columns={name: {"type": type_, "path": f"$.{name}"} for name, type_ in types.items()})
     with connect(db) as connection:
         described = ", ".join(f"{name} {type_}" for name, type_ in types.items())
@@ -532,7 +522,7 @@ def test_the_hash_of_each_type_differs_by_value_null_and_column(db: str) -> None
         hashed = sql.SQL("select {} from t").format(hash_row(pipeline))
 
         def fingerprint(**changed: str | None) -> int:
-            values = {f"c{place}": one for place, (one, _) in enumerate(VALUES.values())} | changed
+            values = {f"c{place}": sample.value for place, sample in enumerate(SAMPLES.values())} | changed
             connection.execute("truncate t")
             row = ", ".join("null" if value is None else f"'{value}'" for value in values.values())
             connection.execute(f"insert into t values (7, now(), {row})".encode())
@@ -543,6 +533,6 @@ def test_the_hash_of_each_type_differs_by_value_null_and_column(db: str) -> None
         same = fingerprint()
         assert fingerprint() == same
         assert fingerprint(c0="1", c1="2") != fingerprint(c0="2", c1="1"), "smallint and integer change places"
-        for place, (_, other) in enumerate(VALUES.values()):
+        for place, sample in enumerate(SAMPLES.values()):
             name = f"c{place}"
-            assert len({same, fingerprint(**{name: other}), fingerprint(**{name: None})}) == 3, types[name]
+            assert len({same, fingerprint(**{name: sample.other}), fingerprint(**{name: None})}) == 3, types[name]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from column_samples import EVERY_SPELLING, SAMPLES
 from penstock.declaration.columns import FAMILIES, MAX_LENGTH, MAX_PRECISION, TYPES, parse_type
 from penstock.declaration.expectations import RUNS_ON
 
@@ -64,8 +65,10 @@ def test_a_type_is_spelled_as_postgresql_spells_it(written: str, sql: str, famil
     assert (type_.sql, type_.family, str(type_)) == (sql, family, sql)
 
 
-def test_every_family_has_a_sample() -> None:
+def test_every_type_has_a_sample_of_values_and_of_spellings() -> None:
     assert {family for _, _, family in WRITTEN} == set(TYPES)
+    assert {parse_type(type_).family for type_ in SAMPLES} == set(TYPES)
+    assert {parse_type(type_).family for type_ in EVERY_SPELLING} == set(TYPES)
 
 
 @pytest.mark.parametrize(("written", "message"), REFUSED)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from column_samples import EVERY_SPELLING
 from penstock.declaration.columns import MAX_STEPS, TYPES, Family, parse_type
 from penstock.declaration.formats import WHOLE_VALUE_TYPES, KeyFormat, ValueFormat
 from penstock.model.records import Batch
@@ -266,13 +267,9 @@ JSON_TEXT = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=4,
 )
-WRITTEN_TYPES = [
-    "smallint", "bigint", "real", "double precision", "numeric(5,2)", "numeric(38,10)", "numeric(60,20)", "text",
-    "varchar(3)", "boolean", "bytea", "date", "time", "timestamp", "timestamptz", "uuid", "json", "jsonb",
-]  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", WRITTEN_TYPES)
+@pytest.mark.parametrize("type_", EVERY_SPELLING)
 @settings(max_examples=50, deadline=None)
 @given(values=st.lists(JSON_TEXT, min_size=1, max_size=5))
 def test_the_result_for_a_value_does_not_depend_on_its_batch(type_: str, values: list[Any]) -> None:

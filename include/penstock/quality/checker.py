@@ -8,6 +8,7 @@ ends.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +20,7 @@ from penstock.ledger.check_result import lock_load
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.roles import CHECKER, LOADER, OWNER
 from penstock.ledger.statements import Statements
+from penstock.quality.value_loaders import read_every_value
 from penstock.target.postgres.attempt import attempt_table_name
 from penstock.target.postgres.table import STAGE_SCHEMA
 
@@ -34,6 +36,11 @@ _statements = Statements("quality/checker")
 log = logging.getLogger(__name__)
 
 IDLE = "10min"
+# The start of an error whose words may quote a value of a row. The name of its condition replaces the words.
+STOPPED = "PostgreSQL stopped at a value: "
+# Classes of SQLSTATE whose messages name objects and settings, never values: connections, transactions, rights, limits.
+NO_VALUES = ("08", "25", "40", "42501", "53", "55", "57", "58")
+SEVERAL = "cannot insert multiple commands into a prepared statement"
 OWN_LOGIN = "set PENSTOCK_DB_CHECKER (in Airflow: the connection penstock_db_checker) to a login of its own, created by"
 
 
@@ -100,7 +107,29 @@ class OneStatement(psycopg.Cursor[Any]):
     ) -> Self:
         """Run a statement."""
         super().execute(self.before.encode(), prepare=True)
-        return super().execute(query, params, prepare=True, binary=binary)
+        try:
+            return super().execute(query, params, prepare=True, binary=binary)
+        except psycopg.Error as error:
+            if not quotes_a_value(error):
+                raise
+            # The text of the error may hold a value of a row, so it is not kept as the cause.
+            raise type(error)(f"{STOPPED}{name_condition(error)}.") from None
+
+
+def quotes_a_value(error: psycopg.Error) -> bool:
+    """Whether the text of an error may quote a value of a row.
+
+    PostgreSQL locates an error of the statement's text by a position, and an error of a value not at all: without a
+    position, `relation "…" does not exist` quotes the value of a column that was cast to regclass.
+    """
+    state, position, message = error.sqlstate, error.diag.statement_position, error.diag.message_primary
+    return state is not None and position is None and message != SEVERAL and not state.startswith(NO_VALUES)
+
+
+def name_condition(error: psycopg.Error) -> str:
+    """Name the condition of an error as PostgreSQL's documentation names it, with its SQLSTATE."""
+    words = re.sub("(?=[A-Z])", " ", type(error).__name__).strip().lower()
+    return f"{words} (SQLSTATE {error.sqlstate})"
 
 
 def choose_access(connection: Connection, db: str, checker: str | None) -> Access:
@@ -117,6 +146,7 @@ def open_checker(access: Access, timeout_minutes: int) -> psycopg.Connection[Any
     connection.execute(sql.SQL("set idle_session_timeout = {}").format(sql.Literal(IDLE)))
     connection.commit()
     connection.read_only = True
+    read_every_value(connection)
     settings = {"transaction_read_only": "on", "statement_timeout": f"{timeout_minutes}min"}
     if access.role:
         settings["role"] = access.role

@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-from psycopg import errors as pg_errors
 from psycopg.rows import dict_row
 
 from penstock import advice
 from penstock.errors import ChecksCrashedError
 from penstock.ledger.connection import connect
 from penstock.model.load import CheckResult
-from penstock.quality.checker import Access, choose_access, grant_reads, open_checker, refuse_strong
+from penstock.quality.checker import STOPPED, Access, choose_access, grant_reads, open_checker, refuse_strong
 from penstock.quality.counts import MOST_SAMPLES, AttemptCounts, count_attempt
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
 from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from decimal import Decimal
 
+    import psycopg
     from great_expectations.core.expectation_validation_result import ExpectationValidationResult
     from great_expectations.datasource.fluent.interfaces import Batch
     from great_expectations.expectations.expectation import Expectation
@@ -45,8 +44,11 @@ SEVERITIES = {"error": "critical", "warning": "warning"}
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
 TALKATIVE = ("great_expectations", "sqlalchemy")
-# Classes of SQLSTATE whose messages name objects and settings, never values: connections, transactions, rights, limits.
-NO_VALUES = ("08", "25", "42501", "53", "55", "57", "58")
+# Classes of SQLSTATE of an error that a value of a row causes, so that a retry of the check would meet it again.
+BY_VALUES = ("21", "22", "42", "54", "P0", "XX000")
+_STOP = re.compile(rf"{STOPPED}(?P<condition>[a-z0-9 ]+ \(SQLSTATE (?P<state>[0-9A-Z]{{5}})\))")
+# A relation that `checks_read` can make readable, and its schema. A function or a setting is neither.
+_UNREADABLE = re.compile("permission denied for (table|view|materialized view|foreign table|schema) ")
 RESULT_FORMAT = {
     "result_format": "SUMMARY",
     "unexpected_index_column_names": ["_partition", "_offset"],
@@ -172,7 +174,8 @@ def _translate_builtin(load: Load, found: Results) -> Iterator[CheckResult]:
 
 def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[CheckResult]:
     for place, check in enumerate(load.declaration.checks, len(name_builtin(load))):
-        success, observed = observe(check, found[place], rows)
+        stop = find_stop(found[place].exception_info)
+        success, observed = (False, {"error": stop}) if stop else observe(check, found[place], rows)
         column = check.arguments.get("column")
         yield CheckResult("declared", check.expect, None, column, check.severity, success, observed, check.suite)
 
@@ -185,27 +188,38 @@ def _find_suite(load: Load, place: int) -> str | None:
 def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None, suite: str | None) -> None:
     # A result is falsy when its expectation failed, so the test is for None.
     crash = "the check gave no result" if result is None else find_crash(result.exception_info)
-    if crash is not None:
+    is_declared = name in {check.expect for check in load.declaration.checks}
+    if crash is not None and not (is_declared and result is not None and find_stop(result.exception_info)):
         raise _crashed(load, name, crash, suite)
 
 
 def find_crash(exception_info: dict[str, Any] | None) -> str | None:
-    """Find the message of a crash. Great Expectations reports a broken query as a failed expectation.
+    """Find the message of a crash. Great Expectations reports a broken query as a failed expectation."""
+    return next(iter(_list_crashes(exception_info)), None)
 
-    The information is either one record, or one record for each metric that crashed.
-    """
+
+def find_stop(exception_info: dict[str, Any] | None) -> str | None:
+    """Find the condition by which a value of a row stopped the check; None if the check has another crash too."""
+    stops = [_STOP.search(crash) for crash in _list_crashes(exception_info)]
+    found = [stop["condition"] for stop in stops if stop and stop["state"].startswith(BY_VALUES)]
+    return found[0] if found and len(found) == len(stops) else None
+
+
+def _list_crashes(exception_info: dict[str, Any] | None) -> list[str]:
+    """List the messages of the crashes. The information is one record, or a record for each metric that crashed."""
     info = exception_info or {}
     records = [info] if "raised_exception" in info else [record for record in info.values() if isinstance(record, dict)]
-    for record in records:
-        if record.get("raised_exception"):
-            return str(record.get("exception_message") or "the check raised an exception")
-    return None
+    return [
+        str(record.get("exception_message") or "the check raised an exception")
+        for record in records
+        if record.get("raised_exception")
+    ]
 
 
 def _crashed(load: Load, name: str, message: str, suite: str | None = None) -> ChecksCrashedError:
     if name not in {check.expect for check in load.declaration.checks}:
         next_step = f"retry the validate step; if this happens again, {advice.REPORT_DEFECT}"
-    elif "permission denied" not in message:
+    elif not _UNREADABLE.search(message):
         place = f"the suite {suite}" if suite else "the declaration"
         next_step = f"fix the check in {place}, or retry the validate step if the database was not available."
     else:
@@ -222,17 +236,8 @@ def _crashed(load: Load, name: str, message: str, suite: str | None = None) -> C
 
 
 def hide_values(message: str) -> str:
-    """Keep the first line of an exception. An error of PostgreSQL that may quote a value of a row keeps its class only.
-
-    PostgreSQL locates an error of the statement's text by a line, and an error of a value not at all: without a line,
-    `relation "…" does not exist` is the value of a column that was cast to regclass.
-    """
+    """Keep the first line of an exception. The cursor of the checks has replaced PostgreSQL's errors about values."""
     line = " ".join(message.split("\n[SQL", 1)[0].split())
     if "psycopg.DataError" in line:  # psycopg quotes a value that Python's types cannot hold
         return "a value of a row is beyond the range of Python's types (psycopg.DataError)."
-    located = re.search(r"\nLINE \d+:", message)
-    for name in re.findall(r"\bpsycopg\.errors\.(\w+)", line):
-        state = getattr(getattr(pg_errors, name, None), "sqlstate", None) or ""
-        if not located and not state.startswith(NO_VALUES):
-            return f"PostgreSQL stopped at a value ({name}, SQLSTATE {state})."
     return line[:500].rstrip(".") + "."
