@@ -63,6 +63,18 @@ A load keeps the checks that it was planned with: a later change of a suite coun
 suite is reported with the suite's file and line, and stops only the pipelines that use it.
 [How to share checks](../how-to/share-checks.md).
 """
+RULES = """
+## Rules
+
+`{name: <name>, where: <SQL>}` or `{name: <name>, expect: <name>, <arguments>}`, and for both `reason` and `hold_above`.
+[Set rules](../how-to/set-rules.md) explains them. A `where` is tried by `penstock check`.
+"""
+ROW_EXPECTATIONS = """
+These expectations judge single rows, so a rule can use them. An argument in bold must be given.
+
+| expect | arguments |
+|---|---|
+"""
 CHECKS = """
 ## Checks
 
@@ -98,6 +110,7 @@ def write_page() -> str:
     column = schema["properties"]["columns"]["additionalProperties"]
     types = ", ".join(f"`{name}`" for name in column["properties"]["type"]["examples"])
     checks = schema["properties"]["checks"]["items"]["allOf"]
+    rule = schema["properties"]["rules"]["items"]
     return "\n".join([
         HEAD,
         *_table(schema),
@@ -106,6 +119,9 @@ def write_page() -> str:
         *_table(column),
         AFTER_COLUMNS,
         f"{types}.",
+        RULES,
+        *_table(rule),
+        ROW_EXPECTATIONS + "\n".join(map(_explain_rule, rule["oneOf"][1:])),
         CHECKS + "\n".join(map(_explain_check, checks)),
         SUITES.format(defaults=", ".join(f"`{name}`" for name in DefaultsFile.model_fields)).rstrip(),
         "",
@@ -128,6 +144,13 @@ def _explain_default(name: str, field: dict[str, Any], required: list[str]) -> s
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:].rstrip('.')}".replace("|", "\\|")
+
+
+def _explain_rule(form: dict[str, Any]) -> str:
+    expect, needed = form["properties"]["expect"]["const"], form["required"][1:]
+    names = [name for name in form["properties"] if name not in ("name", "reason", "hold_above", "expect")]
+    arguments = [f"**{name}**" if name in needed else name for name in names]
+    return f"| `{expect}` | {', '.join(arguments)} |"
 
 
 def _explain_check(check: dict[str, Any]) -> str:

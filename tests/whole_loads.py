@@ -90,7 +90,7 @@ class Loader:
     def stage(self, load_id: int) -> None:
         """Stage and validate."""
         self.stage_rows(load_id)
-        assert validate_load(self.db, load_id).passed
+        assert validate_load(self.db, load_id, None, self.settings.kafka).passed
 
     def stage_rows(self, load_id: int) -> None:
         """Stage only."""

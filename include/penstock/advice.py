@@ -163,6 +163,13 @@ RETRY_PUBLISH_AFTER_UNKNOWN = (
 RUN_AFTER_OTHER_LOAD = "start a new run; it plans from where the other load ended."
 RUN_OR_BACKFILL_AGAIN = "start a new run, or request a new backfill."
 SEE_QUARANTINE = "see the reasons in penstock.quarantine; correct the declaration or the limit, then start a new run."
+DISCARD_THEN_RUN = (
+    "discard the load (`penstock discard LOAD --why …`), then start a new run: it plans what the log still has."
+)
+CORRECT_RULE = (
+    "correct the rule in the declaration (`penstock check` tries each rule), then start a new run; or retry the "
+    "validate step if the database was not available."
+)
 CORRECT_OR_QUARANTINE = "correct the declaration or the limit, or let the records go to the quarantine."
 GIVE_WHO_AND_WHY = 'pass --why "…" (and --who, if it is not you).'
 DISCARD_INSTEAD = (

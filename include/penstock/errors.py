@@ -175,3 +175,7 @@ class RejectedRecordError(PenstockError):
 
 class ChecksCrashedError(PenstockError):
     """The checks could not run. A check that crashes is an error and never passes."""
+
+
+class RuleCrashedError(ChecksCrashedError):
+    """A rule could not run. A rule that cannot run is an error and never passes."""

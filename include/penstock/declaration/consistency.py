@@ -15,6 +15,7 @@ from penstock.declaration.columns import ColumnType, families_of, format_path, p
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
+from penstock.declaration.rules import find_rule_mistakes, list_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,8 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_whole_value(written),
         *_units(written),
         *_indexes(written, names),
-        *_checks(written, names, _types(written)),
+        *_checks(_list(written.get("checks")), names, _types(written)),
+        *_rules(_list(written.get("rules")), names, _types(written)),
         *_suites(written),
     ]
 
@@ -135,8 +137,14 @@ def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
     return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried
 
 
-def _checks(written: Mapping[str, Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:
-    for at, check in enumerate(_list(written.get("checks"))):
+def _rules(rules: list[Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:
+    yield from find_rule_mistakes(rules)
+    for (_, *within), what in _checks(list_conditions(rules), names, types):
+        yield Mistake(("rules", *within), what)
+
+
+def _checks(checks: list[Any], names: list[str], types: Mapping[str, ColumnType]) -> Iterator[Mistake]:
+    for at, check in enumerate(checks):
         if isinstance(check, dict):
             found = list(_arguments(at, check))
             yield from found

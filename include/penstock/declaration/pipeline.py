@@ -28,6 +28,7 @@ from penstock.declaration.files import describe_mistake, list_files, read_each_f
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
+from penstock.declaration.rules import HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule
 from penstock.errors import DeclarationError, WrongUseError
 
@@ -36,6 +37,7 @@ __all__ = [
     "Column",
     "ColumnType",
     "Pipeline",
+    "Rule",
     "Target",
     "read_each",
     "read_named",
@@ -165,6 +167,11 @@ class Pipeline(BaseModel):
         default=(),
         description="a list of indexes, each a list of column names; an index cannot hold texts of over 2,600 bytes",
     )
+    rules: tuple[Rule, ...] = Field(
+        default=(),
+        description="a list of rules, each {name: …, where: SQL, or expect: … and its arguments}; a row that fails a "
+        "rule goes to the quarantine",
+    )
     checks: tuple[Check, ...] = Field(
         default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
     )
@@ -258,6 +265,9 @@ def allowed_names(place: Place) -> dict[str, str]:
         return {"expect": "the name of an expectation", "severity": "error or warning", "column": "a column's name"}
     if place == ("quality",):
         return {name: field.description or "" for name, field in Quality.model_fields.items()}
+    if place[:1] == ("rules",) and len(place) > 1:
+        model = HoldAbove if place[2:3] == ("hold_above",) else Rule
+        return {name: field.description or "" for name, field in model.model_fields.items() if name != "arguments"}
     return {} if place else {name: field.description or "" for name, field in Pipeline.model_fields.items()}
 
 

@@ -13,6 +13,7 @@ from penstock.declaration.columns import FAMILIES, TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
 from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality
 from penstock.declaration.pipeline import Pipeline
+from penstock.declaration.rules import ROW_EXPECTATIONS, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
 from penstock.declaration.suites import SUITE_NAME
 
@@ -47,6 +48,7 @@ def json_schema() -> Schema:
     properties["suites"]["items"] |= {"pattern": f"^{SUITE_NAME}$"}
     properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}
     properties["quality"].pop("$ref", None)
+    properties["rules"]["items"] = _rule()
     for schema in properties.values():
         schema.pop("title", None)
     return {
@@ -110,6 +112,48 @@ def _check() -> Schema:
                 },
             }
             for expect, (needed, possible) in EXPECTATIONS.items()
+        ],
+    }
+
+
+def _rule() -> Schema:
+    """Describe a rule: with `where`, or with an expectation of single rows and its arguments."""
+    described = Rule.model_json_schema()["properties"]
+    limits = HoldAbove.model_json_schema()["properties"]
+    for schema in (*described.values(), *limits.values()):
+        schema.pop("title", None)
+    own: Schema = {
+        "name": described["name"] | {"pattern": "^[a-z][a-z0-9_]{0,49}$"},
+        "reason": described["reason"],
+        "hold_above": {
+            "type": "object",
+            "properties": limits,
+            "additionalProperties": False,
+            "default": described["hold_above"]["default"],
+            "description": described["hold_above"]["description"],
+        },
+    }
+    where = {"type": "string", "pattern": "\\S", "description": described["where"]["description"]}
+    expect = {"enum": list(ROW_EXPECTATIONS), "description": described["expect"]["description"]}
+    return {
+        "type": "object",
+        "properties": {**own, "where": where, "expect": expect},
+        "required": ["name"],
+        "oneOf": [
+            {"properties": {**dict.fromkeys(own, True), "where": True}, "required": ["where"]}
+            | {"additionalProperties": False},
+            *(
+                {
+                    "properties": {
+                        **dict.fromkeys(own, True),
+                        "expect": {"const": expect},
+                        **{name: _argument(name) for name in names},
+                    },
+                    "required": ["expect", *dict.fromkeys((*EXPECTATIONS[expect][0], *{"regex"} & {*names}))],
+                    "additionalProperties": False,
+                }
+                for expect, names in ROW_EXPECTATIONS.items()
+            ),
         ],
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock.declaration.mistakes import clip
-from penstock.errors import DeclarationError, KafkaError, PenstockError, WrongUseError
+from penstock.errors import DeclarationError, KafkaError, PenstockError, RuleCrashedError, WrongUseError
 from penstock.kafka.admin import read_log
 from penstock.ledger.check_result import try_regex
 from penstock.ledger.connection import connect
@@ -50,7 +50,9 @@ def check_services(settings: Settings, pipelines: Sequence[Pipeline]) -> list[Fi
                 *_check_regexes(connection, pipeline),
             )
         ]
-    return [ledger, *roles, check_checker(settings.db, settings.db_checker, pipelines), *found]
+    checker = check_checker(settings.db, settings.db_checker, pipelines)
+    rules = list(_check_rules(settings, pipelines)) if checker.fits else []
+    return [ledger, *roles, checker, *found, *rules]
 
 
 def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -> Finding:
@@ -67,6 +69,26 @@ def check_checker(db: str, checker: str | None, pipelines: Sequence[Pipeline]) -
         return Finding("-", "role of the checks", fits=False, told=error.what)
     message = f"{fault[0]}: {fault[1]}" if fault else access.describe()
     return Finding("-", "role of the checks", fits=fault is None, told=message)
+
+
+def _check_rules(settings: Settings, pipelines: Sequence[Pipeline]) -> Iterator[Finding]:
+    """Run each rule on no row, as the role of the checks: a rule is SQL of a declaration."""
+    from penstock.quality.checker import choose_access, open_checker
+    from penstock.quality.rules import try_rule
+
+    ruled = [pipeline for pipeline in pipelines if pipeline.rules]
+    if not ruled:
+        return
+    with connect(settings.db) as connection:
+        access = choose_access(connection, settings.db, settings.db_checker)
+    with open_checker(access, timeout_minutes=1) as connection:
+        for pipeline in ruled:
+            for place, rule in enumerate(pipeline.rules):
+                try:
+                    try_rule(connection, pipeline, rule)
+                except RuleCrashedError as error:
+                    yield Finding(pipeline.name, f"rules[{place}] {rule.name}", fits=False, told=error.what)
+                connection.rollback()
 
 
 def _check_ledger(connection: Connection) -> Finding:

@@ -55,7 +55,7 @@ WRITES = {
     "position": ("insert", "update"),
     "quarantine": ("insert", "update", "delete"),
     "reread": ("insert", "update", "delete"),
-    "stage_task": ("insert", "delete"),
+    "stage_task": ("insert", "update", "delete"),
     "unexplained": ("insert", "delete"),
     "verification": ("insert", "update"),
 }

@@ -155,13 +155,14 @@ join penstock.stage_task t using (load_id, attempt, task)
 
 -- name: find_requested_chunks
 -- The chunks that a verification wants to read again. If rows are compared: the covered offsets, and the offsets that
--- PostgreSQL refused as rows, so that they are not compared.
+-- PostgreSQL or a rule refused as rows, so that they are not compared.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
        t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic,
        (select jsonb_agg(jsonb_build_array(lower(o), upper(o))) from unnest(r.covered) o) as covered,
        (select array_agg(q."offset") from penstock.quarantine q
         where q.load_id = t.load_id and q.attempt = t.attempt and q.partition = t.partition
-          and q."offset" >= t.from_offset and q."offset" < t.until_offset and q.reason = 'refused_by_database') as refused
+          and q."offset" >= t.from_offset and q."offset" < t.until_offset
+          and q.reason in ('refused_by_database', 'rule', 'duplicate')) as refused
 from penstock.reread r
 join penstock.stage_task t using (load_id, attempt, task)
 join penstock.load l on l.load_id = t.load_id
@@ -226,8 +227,8 @@ from (select coalesce(t._offset, a._offset) as "offset",
 order by 1 limit 20
 
 -- name: read_quarantined_offsets
--- The offsets of a range that a load quarantined, and whether PostgreSQL had refused their rows.
-select "offset", reason = 'refused_by_database' as refused
+-- The offsets of a range that a load quarantined, and whether their rows were refused after decoding.
+select "offset", reason in ('refused_by_database', 'rule', 'duplicate') as refused
 from penstock.quarantine q join penstock.load l using (load_id, attempt)
 where q.load_id = %(load_id)s and q.partition = %(partition)s
   and "offset" >= %(from_offset)s and "offset" < %(until_offset)s

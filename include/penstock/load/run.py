@@ -48,7 +48,7 @@ def finish_load(settings: Settings, load_id: int, report: Callable[[str], None],
 
 def _finish(settings: Settings, load_id: int, report: Callable[[str], None], spark_log: TextIO) -> Load:
     stage_load(settings, load_id, report, spark_log)
-    verdict = validate_load(settings.db, load_id, settings.db_checker)
+    verdict = validate_load(settings.db, load_id, settings.db_checker, settings.kafka)
     if not verdict.passed:
         raise HeldError(
             f"held: {verdict.cause}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock import advice
@@ -17,7 +17,7 @@ from penstock.target.postgres.attempt import attempt_table, revoke_checks
 from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.model.load import CheckResult, Load
     from penstock.quality.suite import Checked
@@ -44,23 +44,28 @@ def import_ahead() -> threading.Thread:
     return thread
 
 
-def validate_load(db_uri: str, load_id: int, checker_uri: str | None = None) -> Verdict:
-    """Validate a staged load: it becomes validated or held. An earlier decision stays.
+def validate_load(
+    db_uri: str, load_id: int, checker_uri: str | None = None, kafka: Mapping[str, str] | None = None
+) -> Verdict:
+    """Validate a staged load: rules move rows to the quarantine, then it becomes validated or held.
 
-    The checks run by the login of `checker_uri`. Without it, the loader's session sets their role.
+    An earlier decision stays. The checks run by the login of `checker_uri`. Without it, the loader's session sets their
+    role. `kafka` is needed to read the records of rows that fail a rule.
     """
     with connect(db_uri) as connection:
         load = read_load(connection, load_id)
         decided = find_verdict(connection, load)
-    verdict = decided or _check(db_uri, load, checker_uri)
+    verdict = decided or _check(db_uri, load, checker_uri, kafka)
     log.log(logging.INFO if verdict.passed else logging.ERROR, verdict.summary)
     return verdict
 
 
-def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
+def _check(db_uri: str, load: Load, checker_uri: str | None, kafka: Mapping[str, str] | None) -> Verdict:
+    from penstock.quality.rules import apply_rules
     from penstock.quality.suite import check_load
 
     try:
+        ruled = apply_rules(db_uri, kafka, load, checker_uri)
         checked = check_load(db_uri, load, checker_uri)
     except ChecksCrashedError:
         with connect(db_uri) as connection:
@@ -72,7 +77,7 @@ def _check(db_uri: str, load: Load, checker_uri: str | None) -> Verdict:
             # Another process has changed the load's state, and moved its table.
             return _find_other_verdict(connection, current, load)
     with connect(db_uri) as connection:
-        return decide(connection, load, checked)
+        return decide(connection, load, replace(checked, results=[*ruled, *checked.results]))
 
 
 def find_verdict(connection: Connection, load: Load) -> Verdict | None:
@@ -144,7 +149,8 @@ def describe_result(result: CheckResult) -> str:
     column = f" column {result.column}" if result.column else ""
     suite = f" of the suite {result.suite}" if result.suite else ""
     observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
-    return f"{result.expectation}{column}{suite}{where}: {observed or 'not met'}"
+    kind = "rule " if result.kind == "rule" else ""
+    return f"{kind}{result.expectation}{column}{suite}{where}: {observed or 'not met'}"
 
 
 def _describe_held(load: Load) -> str:

@@ -88,7 +88,7 @@ class Load:
 class CheckResult:
     """The result of one expectation, for one partition or for the whole load."""
 
-    kind: Literal["builtin", "declared"]
+    kind: Literal["builtin", "declared", "rule"]
     expectation: str
     partition: int | None
     column: str | None

@@ -62,7 +62,12 @@ def estimate_bytes(record: RejectedRecord) -> int:
 def write_headers(headers: Headers) -> bytes:
     """Write headers as jsonb: a value as text if it is UTF-8, otherwise in base64. A name may occur more than once."""
     # The first byte is the version of jsonb's wire format.
-    return b"\x01" + json.dumps([_write_header(name, value) for name, value in headers]).encode()
+    return b"\x01" + json.dumps(describe_headers(headers)).encode()
+
+
+def describe_headers(headers: Headers) -> list[dict[str, str]]:
+    """Describe headers as the quarantine stores them."""
+    return [_write_header(name, value) for name, value in headers]
 
 
 def _write_header(name: str, value: bytes | None) -> dict[str, str]:

@@ -18,6 +18,7 @@ Reason = Literal[
     "null_value",
     "out_of_range",
     "refused_by_database",
+    "rule",
     "too_large",
     "too_long",
     "wrong_type",

@@ -51,7 +51,8 @@ def validate(load_id: int) -> None:
     # At INFO Great Expectations logs two hundred lines a load, which hide Penstock's lines.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with deciding_retries(load=load_id), working_on(read_db(), load_id):
-        verdict = validate_load(read_db(), load_id, read_db_checker())  # it logs the results itself
+        # It logs the results itself.
+        verdict = validate_load(read_db(), load_id, read_db_checker(), read_kafka_of(load_id))
         if not verdict.passed:
             raise _make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
 

@@ -1,0 +1,326 @@
+"""Rules on staged rows: the rows that fail leave the attempt's table for the quarantine, before the checks run.
+
+The conditions of rules are SQL of the declaration, so they run as the role of the checks, on a connection of their own.
+The records of failed rows are read from the log again, because the staged rows do not hold them. Then one transaction
+moves the rows and changes the counts. A process that dies before it has moved nothing; the next one begins again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from penstock import advice
+from penstock.errors import LogLostError, RuleCrashedError
+from penstock.kafka.readers.contract import Source
+from penstock.kafka.readers.places import read_places
+from penstock.ledger.check_result import lock_load
+from penstock.ledger.connection import Connection, connect
+from penstock.ledger.load import read_load
+from penstock.ledger.quarantine import SetAside, count_moved, move_to_quarantine, open_set_aside, set_aside
+from penstock.ledger.statements import Statements
+from penstock.model.load import CheckResult, LoadState
+from penstock.model.ranges import Range
+from penstock.quality.checker import choose_access, grant_reads, open_checker, refuse_strong
+from penstock.quality.predicates import compose_no_rows, judge
+from penstock.records.quarantine import describe_headers
+from penstock.target.postgres.attempt import attempt_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.declaration.pipeline import Pipeline, Rule
+    from penstock.model.load import Load
+
+    Kafka = Mapping[str, str]
+
+log = logging.getLogger(__name__)
+
+_statements = Statements("quality/rules")
+
+Place = tuple[int, int]
+MOST_SAMPLES = 10
+# Records are set aside in transactions of this many, because no transaction may be open while Kafka is read.
+SET_ASIDE_AT_ONCE = 500
+# Classes of SQLSTATE whose messages name objects and settings, never values.
+NO_VALUES = ("08", "25", "42501", "53", "55", "57", "58")
+
+
+@dataclass(slots=True)
+class Judged:
+    """The rows of an attempt, judged by the rules: counts by the place of the first rule that a row fails."""
+
+    passed: int = 0
+    failed: Counter[int] = field(default_factory=Counter)
+    # Rows for which a rule cannot be computed: the place of the rule and the words of the server.
+    crashed: dict[Place, tuple[int, str]] = field(default_factory=dict)
+    # False if there are more such rows than any rule may fail: the other rows are not judged then.
+    complete: bool = True
+
+    def count(self, rule: int) -> int:
+        """Count the rows that a rule refuses."""
+        return self.failed[rule] + sum(found == rule for found, _ in self.crashed.values())
+
+
+def apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None = None) -> list[CheckResult]:
+    """Apply the rules of a staged load, and return their results; a result without success holds the load.
+
+    If a rule fails more rows than its `hold_above`, no row is moved.
+    """
+    rules = load.declaration.rules
+    if not rules:
+        return []
+    with connect(db) as connection:
+        access = choose_access(connection, db, checker)
+        if access.is_other:
+            grant_reads(connection, load)
+        moved = count_moved(connection, load)
+    refuse_strong(access, load)
+    with open_checker(access, load.declaration.timeout_minutes) as checking:
+        for rule in rules:
+            try_rule(checking, load.declaration, rule, load)
+        checking.rollback()
+        judged = _judge(checking, load)
+        results = [_decide(rule, judged.count(at), moved.get(rule.name, 0), _count_rows(judged, moved))
+                   for at, rule in enumerate(rules)]  # fmt: skip
+        if not all(result.success for result in results):
+            return list(_add_samples(checking, load, judged, results))
+        places = _list_failed(checking, load, judged, sum(judged.failed.values()))
+    if places:
+        _move(db, kafka, load, places, judged)
+    return results
+
+
+def try_rule(connection: psycopg.Connection[Any], pipeline: Pipeline, rule: Rule, load: Load | None = None) -> None:
+    """Run a rule on no row; RuleCrashedError if it cannot run."""
+    pieces = {"judged": judge([rule]), "no_rows": compose_no_rows(pipeline)}
+    try:
+        _statements.execute(connection, "try_rule", pieces)
+    except psycopg.Error as error:
+        raise _crashed(rule, pipeline.name, load, error, hide=False) from None  # its text may quote the database
+
+
+def _count_rows(judged: Judged, moved: Mapping[str, int]) -> int:
+    return judged.passed + judged.failed.total() + len(judged.crashed) + sum(moved.values())
+
+
+def _decide(rule: Rule, failed: int, moved: int, rows: int) -> CheckResult:
+    """Compare the failed rows of a load, also those that an earlier process has moved, with the limits of the rule."""
+    limit = rule.hold_above
+    passes = failed + moved <= limit.records and (limit.share is None or failed + moved <= limit.share * rows)
+    observed: dict[str, Any] = {"rows": rows, "failed": failed + moved, "hold_above": limit.records}
+    if limit.share is not None:
+        observed["hold_above_share"] = limit.share
+    return CheckResult("rule", rule.name, None, None, "error", passes, observed)
+
+
+def _judge(checking: Connection, load: Load) -> Judged:
+    """Judge all rows in one pass. If a rule cannot be computed for a row, the rows that stop it are found first."""
+    judged = Judged()
+    try:
+        _count_failed(checking, load, judged)
+    except psycopg.DataError:
+        checking.rollback()
+        judged.crashed = _find_crashed(checking, load)
+        judged.complete = len(judged.crashed) <= _find_most(load)
+        if judged.complete:
+            _count_failed(checking, load, judged)
+        else:
+            judged.passed = (load.rows or 0) - len(judged.crashed)
+    finally:
+        checking.rollback()
+    return judged
+
+
+def _count_failed(checking: Connection, load: Load, judged: Judged) -> None:
+    pieces = {"judged": judge(load.declaration.rules), "staged": attempt_table(load.load_id, load.attempt)}
+    try:
+        found = _statements.fetch_all(checking, _make_count, "count_failed", pieces, **_split(judged.crashed))
+    except psycopg.Error as error:
+        if isinstance(error, psycopg.DataError) and not judged.crashed:
+            raise
+        raise _crashed(None, load.pipeline, load, error) from None  # the text may quote values of rows
+    judged.passed = sum(rows for rule, rows in found if rule is None)
+    judged.failed = Counter({rule: rows for rule, rows in found if rule is not None})
+
+
+def _find_crashed(checking: Connection, load: Load) -> dict[Place, tuple[int, str]]:
+    """Find the rows for which a rule cannot be computed: a range that fails is halved until it is one row.
+
+    The search ends when it has found more rows than any rule may fail.
+    """
+    most = _find_most(load)
+    crashed: dict[Place, tuple[int, str]] = {}
+    waiting = sorted(load.ranges, reverse=True)
+    while waiting and len(crashed) <= most:
+        range_ = waiting.pop()
+        if _runs(checking, load, range_, load.declaration.rules) is None:
+            continue
+        if len(range_) > 1:
+            middle = range_.from_offset + len(range_) // 2
+            waiting.append(Range(range_.partition, middle, range_.until_offset))
+            waiting.append(Range(range_.partition, range_.from_offset, middle))
+        else:
+            crashed[range_.partition, range_.from_offset] = _find_rule(checking, load, range_)
+    return crashed
+
+
+def _find_rule(checking: Connection, load: Load, row: Range) -> tuple[int, str]:
+    """Find the first rule that a row fails, or that cannot be computed for it, and the words of the server."""
+    for at, rule in enumerate(load.declaration.rules):
+        message = _runs(checking, load, row, [rule])
+        if message is not None:
+            return at, message
+    raise RuleCrashedError(
+        "the rules cannot be computed together for a row, although each of them can.",
+        pipeline=load.pipeline,
+        load=load.load_id,
+        ranges=[row],
+        next_step=advice.CORRECT_RULE,
+    )
+
+
+def _find_most(load: Load) -> int:
+    return max(rule.hold_above.records for rule in load.declaration.rules)
+
+
+def _runs(checking: Connection, load: Load, range_: Range, rules: Sequence[Rule]) -> str | None:
+    """Compute rules for a range; None if that is possible, otherwise the words of the server without values."""
+    pieces = {"judged": judge(rules), "staged": attempt_table(load.load_id, load.attempt)}
+    where = {"partition": range_.partition, "from_offset": range_.from_offset, "until_offset": range_.until_offset}
+    try:
+        _statements.execute(checking, "judge_range", pieces, **where)
+    except psycopg.DataError as error:
+        return _quote(error)
+    except psycopg.Error as error:
+        raise _crashed(None, load.pipeline, load, error) from None  # the text may quote values of rows
+    finally:
+        checking.rollback()
+    return None
+
+
+def _list_failed(checking: Connection, load: Load, judged: Judged, most: int) -> dict[Place, tuple[int, str | None]]:
+    """List rows that fail a rule or cannot be judged: by their places, the rule and the words of the server."""
+    pieces = {"judged": judge(load.declaration.rules), "staged": attempt_table(load.load_id, load.attempt)}
+    where = {**_split(judged.crashed), "most": most}
+    found = _statements.fetch_all(checking, _make_failed, "list_failed", pieces, **where) if most else []
+    checking.rollback()
+    return {**dict(found), **judged.crashed}
+
+
+def _add_samples(
+    checking: Connection, load: Load, judged: Judged, results: Sequence[CheckResult]
+) -> Iterator[CheckResult]:
+    """Add some places of failed rows to the results of a load that will be held."""
+    places = _list_failed(checking, load, judged, 1_000 if judged.complete else 0)
+    for at, result in enumerate(results):
+        if not result.success:
+            offsets = sorted(place for place, (rule, _) in places.items() if rule == at)[:MOST_SAMPLES]
+            result.observed["offsets"] = [list(place) for place in offsets]
+        yield result
+
+
+def _move(
+    db: str, kafka: Kafka | None, load: Load, places: Mapping[Place, tuple[int, str | None]], judged: Judged
+) -> None:
+    """Read the records of failed rows from the log, then move rows and records in one transaction."""
+    with connect(db) as connection:
+        open_set_aside(connection)
+        connection.commit()
+        records = _read_records(kafka, load, places)
+        while some := list(islice(records, SET_ASIDE_AT_ONCE)):
+            set_aside(connection, some)
+            connection.commit()
+        lock_load(connection, load.load_id)
+        current = read_load(connection, load.load_id)
+        if (current.state, current.attempt) != (LoadState.STAGED, load.attempt):
+            raise RuleCrashedError(
+                f"another process has moved the load to {current.state}; its rules move nothing.",
+                pipeline=load.pipeline,
+                load=load.load_id,
+                next_step=advice.WAIT_FOR_OTHER_PROCESS,
+            )
+        moved = move_to_quarantine(connection, load, attempt_table(load.load_id, load.attempt))
+        connection.commit()
+    names = [rule.name for rule in load.declaration.rules]
+    by_rule = ", ".join(f"{names[at]} {judged.count(at)}" for at in range(len(names)) if judged.count(at))
+    log.warning("load %d: %d rows failed a rule and are in the quarantine: %s.", load.load_id, moved, by_rule)
+
+
+def _read_records(
+    kafka: Kafka | None, load: Load, places: Mapping[Place, tuple[int, str | None]]
+) -> Iterator[SetAside]:
+    if kafka is None:
+        raise RuleCrashedError(
+            f"{len(places)} rows fail a rule, and this process has no settings of Kafka to read their records.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=advice.CORRECT_KAFKA_SETTINGS,
+        )
+    source = Source(dict(kafka), load.declaration.topic, load.declaration.isolation)
+    try:
+        for batch, index in read_places(source, list(places)):
+            at, message = places[batch.partition, int(batch.offsets[index])]
+            rule = load.declaration.rules[at]
+            yield SetAside(
+                partition=batch.partition,
+                offset=int(batch.offsets[index]),
+                reason="rule",
+                detail=_describe(rule, message),
+                rule=rule.name,
+                first_partition=None,
+                first_offset=None,
+                key=batch.keys[index],
+                value=batch.values[index],
+                headers=describe_headers(batch.headers(index)),
+            )
+    except LogLostError as error:
+        error.next_step = advice.DISCARD_THEN_RUN
+        raise
+
+
+def _describe(rule: Rule, message: str | None) -> str:
+    """Describe why a record is in the quarantine, without its values."""
+    if message is not None:
+        return f"the rule {rule.name} cannot be computed: {message}"
+    return rule.reason or f"the rule {rule.name} is not met: {rule.where or rule.expect}"
+
+
+def _split(crashed: Mapping[Place, object]) -> dict[str, list[int]]:
+    return {"partitions": [partition for partition, _ in crashed], "offsets": [offset for _, offset in crashed]}
+
+
+def _make_count(rule: int | None, rows: int) -> tuple[int | None, int]:
+    return rule, rows
+
+
+def _make_failed(partition: int, offset: int, rule: int) -> tuple[Place, tuple[int, None]]:
+    return (partition, offset), (rule, None)
+
+
+def _quote(error: psycopg.Error) -> str:
+    """Quote the server without the values that its message may quote."""
+    words = re.sub(r'"[^"]*"', "…", (error.diag.message_primary or "no reason given").partition(":")[0])
+    return f"{words} (SQLSTATE {error.sqlstate})"
+
+
+def _crashed(
+    rule: Rule | None, pipeline: str, load: Load | None, error: psycopg.Error, *, hide: bool = True
+) -> RuleCrashedError:
+    """Make the error of a rule that cannot run. A message that may quote a value of a row is left out."""
+    state = error.sqlstate or ""
+    known = not hide or state.startswith(NO_VALUES) or error.diag.statement_position is not None
+    message = (error.diag.message_primary or str(error).partition("\n")[0]) if known else "the server stopped"
+    named = f"the rule {rule.name}" if rule else "a rule"
+    return RuleCrashedError(
+        f"{named} cannot run: {message} (SQLSTATE {state or 'none'}).",
+        pipeline=pipeline,
+        load=load.load_id if load else None,
+        next_step=advice.CORRECT_RULE,
+    )
