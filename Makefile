@@ -2,7 +2,7 @@
 # everything else, pinned, inside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint unit test demo down bench wheel
+.PHONY: help setup check lint unit test browser demo down bench wheel
 .DELETE_ON_ERROR:
 
 SHELL := /bin/bash
@@ -31,7 +31,10 @@ unit:
 
 # Each process runs whole files, in their order: the longest tests start early, and a file starts its services once.
 test: check .jars/.checked .jars/spark.jsa  ## run lint, types and all tests
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m services
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "services and not browser"
+
+browser: setup  ## run the tests in a real browser; PICTURES=docs/images makes the pictures of the docs
+	@$(if $(PICTURES),PICTURES=$(abspath $(PICTURES))) $(BIN)/pytest -q -m browser
 
 demo: setup  ## start the embedded stack and load sample orders, twice
 	@$(BIN)/python -m penstock_stack.demo

@@ -30,3 +30,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVICES & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")

@@ -234,8 +234,7 @@ def test_a_held_load_asks_a_person_whose_answer_and_reason_publish_it(
     assert "313" not in asked["body"]
 
     airflow.answer(load, "Approve", "  ")
-    airflow.wait(lambda: not airflow.request(load)["response_received"], 90, "the request is open again")
-    airflow.await_request(load)
+    assert not airflow.await_request(load, times=2)["response_received"]
     assert query(airflow, "select count(*) from airflow.asked") == [(0,)]
     airflow.answer(load, "Approve", "a refund")
     assert airflow.await_end("penstock_settle", f"load_{load}") == "success"

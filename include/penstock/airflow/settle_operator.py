@@ -20,7 +20,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from penstock.airflow.connections import read_db
 from penstock.airflow.failures import deciding_retries
 from penstock.airflow.runs import find_person, refuse_unknown, why_field
-from penstock.airflow.steps.settle import APPROVE, DISCARD, FIELDS
+from penstock.airflow.steps.settle import APPROVE, ASK, DISCARD, FIELDS
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SettleOperator(HITLOperator):  # type: ignore[misc]
         params = context["params"]
         with deciding_retries(load=params["load_id"]):
             refuse_unknown(context, FIELDS)
-            if params["decision"] is not None:
+            if params["decision"] != ASK:
                 return _decision(params["decision"], find_person(context), params["why"] or "")
             held = self._write_request(params["load_id"])
         if not held:

@@ -11,7 +11,7 @@ from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import log_failure, log_retry
 from penstock.airflow.settle_operator import SettleOperator
 from penstock.airflow.settle_runs import DAG_ID
-from penstock.airflow.steps.settle import APPROVE, DISCARD
+from penstock.airflow.steps.settle import APPROVE, ASK, DISCARD
 from penstock.airflow.steps.settle import settle as settle_load
 
 # The asset to update is known only when the task runs: the load names its pipeline.
@@ -56,17 +56,17 @@ def make_settle_dag() -> DAG:
         params={
             "load_id": Param(None, type="integer", minimum=1, title="Load", description="The number of the held load."),
             "decision": Param(
-                None,
-                enum=[None, APPROVE, DISCARD],
-                type=["null", "string"],
+                ASK,
+                enum=[ASK, APPROVE, DISCARD],
+                type="string",
                 title="Decision",
-                description="Without a decision the run waits for an answer.",
+                description="With `ask` the run waits for an answer, and shows the failed checks.",
             ),
             "why": Param(
                 None,
                 type=["null", "string"],
                 title="Why",
-                description="The reason of a decision; the ledger keeps it with your name.",
+                description="The reason to approve or to discard; the ledger keeps it with your name.",
             ),
         },
     ) as dag:

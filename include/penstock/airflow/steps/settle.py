@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.model.load import Load
 
 log = logging.getLogger(__name__)
-APPROVE, DISCARD = "approve", "discard"
+ASK, APPROVE, DISCARD = "ask", "approve", "discard"
 FIELDS = ("load_id", "decision", "why")
 
 
