@@ -199,6 +199,9 @@ class Pipeline(BaseModel):
         description="how many days the quarantined records of a published load are kept whole; their offsets and "
         "reasons are kept longer; null for ever",
     )
+    keep_check_results_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=400, description="how many days the results of checks on ended loads are kept; null for ever"
+    )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
         description="the reaction if the log has lost offsets after the position: stop until a person decides, or "

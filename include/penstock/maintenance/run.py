@@ -13,6 +13,7 @@ from penstock.ledger.load import find_open_loads
 from penstock.ledger.maintenance import forget_left_out, lock_maintenance, read_left_out, record_left_out
 from penstock.ledger.pipeline import find_pipeline
 from penstock.maintenance.retention import (
+    drop_check_results,
     drop_kept_rows,
     drop_old_tasks,
     drop_stray_merges,
@@ -41,6 +42,7 @@ class Dropped:
     emptied: int = 0
     tasks: int = 0
     tables: int = 0
+    check_results: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +207,11 @@ def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Cal
     uncounted = drop_uncounted(connection, pipeline_id)
     emptied = empty_quarantine(connection, pipeline, pipeline_id)
     tasks = drop_old_tasks(connection, pipeline_id)
+    results = drop_check_results(connection, pipeline, pipeline_id)
     end()
     tables = find_store(pipeline).sweep(connection) + drop_stray_merges(connection, pipeline_id)
     end()
-    return Dropped(tuple(kept), uncounted, emptied, tasks, tables)
+    return Dropped(tuple(kept), uncounted, emptied, tasks, tables, results)
 
 
 def _read_unfinished(connection: Connection, pipeline: Pipeline) -> list[int]:

@@ -177,7 +177,9 @@ def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[Check
         stop = find_stop(found[place].exception_info)
         success, observed = (False, {"error": stop}) if stop else observe(check, found[place], rows)
         column = check.arguments.get("column")
-        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed, check.suite)
+        yield CheckResult(
+            "declared", check.expect, None, column, check.severity, success, observed, check.suite, check.check_id
+        )
 
 
 def _find_suite(load: Load, place: int) -> str | None:
