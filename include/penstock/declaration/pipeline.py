@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from penstock.declaration.alerts import Route
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.consistency import column_names, expand, find_mistakes
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
@@ -219,6 +220,11 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The receivers of alerts."""
+        return (Route(to=self.alerts),) if self.alerts else ()
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:
