@@ -21,6 +21,7 @@ from penstock.ledger.connection import connect
 from penstock.ledger.incident import link_incidents
 from penstock.ledger.load import read_load
 from penstock.load.failure import see_failure
+from penstock.model.incident import HOLDS, IncidentKind
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
@@ -30,8 +31,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The step that raises such an error has recorded the incident itself.
-RECORDED = (HeldError, ProofError, MergeError)
+# The step that raises such an error has recorded the incident itself, of one of these kinds.
+RECORDED: tuple[tuple[type[PenstockError], tuple[IncidentKind, ...]], ...] = (
+    (HeldError, (IncidentKind.HELD_LOAD,)),
+    (
+        ProofError,
+        (IncidentKind.FAILED_VERIFICATION, IncidentKind.RETENTION_HEADROOM, IncidentKind.STUCK_TRANSACTION),
+    ),
+    (MergeError, (IncidentKind.UNMERGED_LEAVES,)),
+)
 
 
 def send() -> None:
@@ -49,8 +57,9 @@ def report_failure(pipeline: Pipeline, context: Context) -> None:
     try:
         with connect(read_db()) as connection:
             load = read_load(connection, load_id) if load_id is not None else None
-            if isinstance(cause, RECORDED) or (isinstance(cause, LogLostError) and load is None):
-                link_incidents(connection, pipeline.name, load_id, _link(context))
+            recorded = _find_recorded(cause, load)
+            if cause and recorded:
+                link_incidents(connection, pipeline.name, recorded, load_id, _link(context), cause.next_step)
             else:
                 error = cause or context.get("exception") or RuntimeError()
                 reason = str(read_reason(context))
@@ -60,6 +69,12 @@ def report_failure(pipeline: Pipeline, context: Context) -> None:
         _send_directly(pipeline, cause, context)
     else:
         send()
+
+
+def _find_recorded(cause: PenstockError | None, load: Load | None) -> tuple[IncidentKind, ...]:
+    if isinstance(cause, LogLostError) and load is None:
+        return HOLDS
+    return next((kinds for class_, kinds in RECORDED if isinstance(cause, class_)), ())
 
 
 def report_failure_of_load(context: Context) -> None:

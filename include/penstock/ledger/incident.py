@@ -107,9 +107,17 @@ def end_load_incidents(connection: Connection, pipeline: str, load_id: int, by: 
     end_incidents(connection, pipeline, None, [key_of_load(load_id)], by=by, why=why)
 
 
-def link_incidents(connection: Connection, pipeline: str, load_id: int | None, link: str) -> None:
-    """Add the link to the run to the open incidents of a pipeline that have none."""
-    _statements.execute(connection, "link_incidents", pipeline=pipeline, load_id=load_id, link=link)
+def link_incidents(
+    connection: Connection,
+    pipeline: str,
+    kinds: Collection[IncidentKind],
+    load_id: int | None,
+    link: str,
+    next_step: str,
+) -> None:
+    """Add the link to the run, and the next step that fits there, to the open incidents that have no link."""
+    where = {"pipeline": pipeline, "kinds": [str(kind) for kind in kinds], "load_id": load_id}
+    _statements.execute(connection, "link_incidents", **where, link=link, next_step=next_step)
 
 
 def find_due_routes(connection: Connection) -> list[str]:

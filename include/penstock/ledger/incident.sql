@@ -52,9 +52,10 @@ select incident_id, 'ended', route, now(), now() from known
 where kind = 'opened' and attempts > 0 and %(why)s::text is not null
 
 -- name: link_incidents
--- Adds the link to the run to open incidents that have none yet.
-update penstock.incident set link = %(link)s
-where pipeline = %(pipeline)s and ended_at is null and link is null and (load_id is null or load_id = coalesce(%(load_id)s::bigint, load_id))
+-- Adds the link to the run, and the next step that fits there, to open incidents that have no link yet.
+update penstock.incident set link = %(link)s, next_step = coalesce(nullif(%(next_step)s, ''), next_step)
+where pipeline = %(pipeline)s and kind = any(%(kinds)s) and ended_at is null and link is null
+  and (load_id is null or load_id = coalesce(%(load_id)s::bigint, load_id))
 
 -- name: find_due_routes
 -- The routes that have notices to send now.
