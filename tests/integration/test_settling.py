@@ -137,7 +137,7 @@ def test_hold_is_alerted_once_when_it_begins_and_once_when_it_ends(db: str, boun
     assert "ada decided to approve it: known" in receiver.messages[1]["message"]
 
 
-def test_a_hold_that_ended_before_anybody_was_told_is_not_sent(db: str, receiver: Receiver) -> None:
+def test_a_hold_that_ended_before_it_was_sent_is_not_sent(db: str, receiver: Receiver) -> None:
     discard_load(db, hold(db), "ada", "known")
     assert send(db, [receiver.url]) == 0
 

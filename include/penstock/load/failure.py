@@ -48,8 +48,8 @@ def see_failure(
 ) -> None:
     """Record that a run of a pipeline failed; `message` and `next_step` replace empty ones of the error.
 
-    The failures of live loads are one incident, whatever number of loads fail. A load of a backfill fails once: there
-    is no next load of the same offsets that could end the incident, so nobody is reminded of it.
+    The failures of live loads are one incident, whatever number of loads fail. A load of a backfill fails once: no
+    later load of the same offsets ends the incident, so nobody is reminded of it.
     """
     is_live = load is None or load.kind == "live"
     sighting = Sighting(

@@ -75,12 +75,12 @@ from penstock.loss x join penstock.pipeline p using (pipeline_id)
 where x.actor = 'penstock' and x.alerted_at is null
 group by p.name;
 insert into penstock.notice (incident_id, kind, route, remind_after, due_at, next_attempt_at, attempts, sent_at)
-select i.incident_id, 'opened', p.declaration ->> 'alerts', interval '24 hours', i.opened_at, now(), told.times, told.at
+select i.incident_id, 'opened', p.declaration ->> 'alerts', interval '24 hours', i.opened_at, now(), past.times, past.at
 from penstock.incident i join penstock.pipeline p on p.name = i.pipeline
 cross join lateral (
     select count(*)::int as times, max(e.at) as at from penstock.event e
     where e.what = 'alerted:hold_began'
-      and (e.load_id = i.load_id or 'hold ' || e.hold_id = i.key)) told
+      and (e.load_id = i.load_id or 'hold ' || e.hold_id = i.key)) past
 where p.declaration ->> 'alerts' is not null;
 insert into penstock.notice (incident_id, kind, route, due_at, next_attempt_at)
 select i.incident_id, 'ended', n.route, i.ended_at, now()
@@ -101,7 +101,7 @@ select i.pipeline, i.incident_id, i.kind, i.severity,
        i.load_id, i.ranges, i.message, i.next_step, i.link, i.opened_at, i.last_seen_at, i.times_seen, i.ended_at, i.ended_by,
        i.ended_why, i.muted_until, i.muted_by, i.muted_why, i.key
 from penstock.incident i;
-comment on view penstock.incidents is 'What went wrong with each pipeline, since when, how often, and what to do.';
+comment on view penstock.incidents is 'The trouble of each pipeline, since when, how often, and the next step.';
 
 create view penstock.notices as
 select i.pipeline, n.incident_id, n.notice_id, n.kind, n.route, n.due_at, n.attempts, n.next_attempt_at, n.last_error, n.sent_at
