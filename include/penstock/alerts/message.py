@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from penstock.ledger.incident import Notice
 
-# The event, and its end, in the words of a title. The subject is the load for the kinds in ABOUT_LOADS, otherwise the pipeline.
+# The words of a title for the begin and for the end. Its subject is the load for the kinds in ABOUT_LOADS, or else the
+# pipeline.
 HEADINGS: dict[IncidentKind, tuple[str, str]] = {
     IncidentKind.HELD_LOAD: ("is held", "is no longer held"),
     IncidentKind.BLOCKED_PIPELINE: ("is held", "is no longer held"),
