@@ -100,6 +100,7 @@ WHOLE_TABLE: dict[str, list[dict[str, Any]]] = {
     "expect_table_row_count_to_equal": [{"value": 300}],
     "unexpected_rows_expectation": [
         {"unexpected_rows_query": "select * from {batch} where id < 0"},
+        {"unexpected_rows_query": """select * from {batch} where '{{"a":1}}'::json is null and note like ':x%'"""},
         {"unexpected_rows_query": "select note ~ '^a{{2}}$' from {batch} where id < 0;"},
     ],
 }

@@ -258,7 +258,12 @@ CORRECT_URI_OPTION = "correct the option in the URI (in Airflow: in the extra of
 FREE_DISK = "make room on the disk of PostgreSQL, then try again."
 FREE_DISK_THEN_STAGE = "make room on the disk of PostgreSQL, then try the stage step again."
 RUN_AFTER_OUTAGE = "run again when PostgreSQL is back: published loads stay, and the rest is planned again."
-FIND_LOCK = "find the session: select * from pg_stat_activity where application_name like 'penstock%'; then try again."
+FIND_LOCK = (
+    "try again, and find the session that holds the lock meanwhile: select w.pid as waits, b.pid as holds, "
+    "b.application_name, b.state, b.xact_start from pg_stat_activity w, unnest(pg_blocking_pids(w.pid)) as h(pid) join "
+    "pg_stat_activity b on b.pid = h.pid where w.application_name like 'penstock%'; end it: select "
+    "pg_terminate_backend(PID)."
+)
 FIND_LONG_TRANSACTIONS = "look in pg_stat_activity for long transactions on the table, then try again."
 FIND_LONG_TRANSACTIONS_OF_MERGE = (
     "look in pg_stat_activity for long transactions; the next maintenance starts the merge again."
@@ -345,8 +350,6 @@ def preview_adoption(pipeline: str) -> str:
 
 
 # Alerts
-SEE_WARNINGS = "see penstock.check_results; the load is published. Correct the data, or the check in the declaration."
-READ_LOG_OF_RUN = "read the log of the task, then clear the task to try again."
 PIPELINE_CONTINUES = "nothing to do: the pipeline continues."
 ACCEPT_OR_PREVENT_LOSS = (
     "nothing to do if this loss is acceptable; otherwise raise the topic's retention, load more often, or declare "

@@ -161,6 +161,29 @@ def test_a_check_reads_values_of_every_type_that_python_cannot_hold(db: str, che
     assert validate_load(db, load_id, checker).cause == "unexpected_rows_expectation: observed_value 3"
 
 
+def test_brackets_colons_and_percent_signs_in_a_check_reach_postgresql(db: str, checker: str | None) -> None:
+    true = (
+        """'{{"a":1}}'::jsonb ->> 'a' = '1' and ':x' = chr(58) || 'x' and (array[7, 8])[:1] = '{{7}}'"""
+        """ and 'a%s' like 'a%'"""
+    )
+    load_id = stage_with_neighbours(db, with_queries(f"select * from {{batch}} where id < 3 and {true}"))
+
+    assert validate_load(db, load_id, checker).cause == "unexpected_rows_expectation: observed_value 3"
+
+
+def test_advice_to_name_tables_is_given_for_tables_only(db: str, checker: str | None) -> None:
+    of_table = stage_with_neighbours(db, with_queries("select * from analytics.customers"))
+    of_function = stage_rows(db, pipeline=with_queries("select pg_read_file('PG_VERSION')", name="files"))
+
+    with pytest.raises(ChecksCrashedError, match="permission denied for schema") as table:
+        validate_load(db, of_table, checker)
+    with pytest.raises(ChecksCrashedError, match="permission denied for function") as function:
+        validate_load(db, of_function, checker)
+
+    assert "checks_read" in table.value.next_step
+    assert "checks_read" not in function.value.next_step
+
+
 def test_a_check_with_a_wrong_name_says_which(db: str, checker: str | None) -> None:
     load_id = stage_with_neighbours(db, with_queries("select * from {batch} where no_such_column = 1"))
 

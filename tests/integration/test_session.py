@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,8 +14,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from declaring import declare
+from fix_loads import stage_rows
+from loading_process import await_blocked
+from penstock import advice
+from penstock.errors import PenstockError
 from penstock.ledger import session
-from penstock.ledger.connection import connect
+from penstock.ledger.connection import concerning, connect
 from penstock.target.postgres.rows import hash_row
 from privileges import superuser
 from producing import Account
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from penstock_stack.broker import Broker
 
     AsRole = Callable[[str, str], str]
+
+WAITING = "update penstock.load set cause = 'waits' where load_id = %s"
 
 # Each setting changes the meaning of a value, a name or a statement.
 FOREIGN = {
@@ -203,3 +210,29 @@ def test_whole_load_in_a_foreign_environment_stores_the_sent_values(
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(spark.sparkContext.environment, name, value)  # of the tasks
     load_as(db)
+
+
+def test_an_error_of_a_lock_names_pipeline_and_table_and_finds_the_holder(db: str) -> None:
+    load_id = stage_rows(db)
+    find_holder = advice.FIND_LOCK[advice.FIND_LOCK.index("select w.pid") : advice.FIND_LOCK.index("; end it")]
+
+    def wait() -> None:
+        with connect(db) as waiting:
+            waiting.execute(WAITING, [load_id])
+
+    with psycopg.connect(superuser(db), application_name="the holder") as holder:
+        holder.execute(WAITING, [load_id])
+        with connect(db) as hasty:
+            hasty.execute("set lock_timeout = '10ms'")
+            named = r"orders load 1: another session .* on a row of load: "
+            with pytest.raises(PenstockError, match=named) as raised, concerning("orders", load_id):
+                hasty.execute(WAITING, [load_id])
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        await_blocked(superuser(db))
+        with psycopg.connect(superuser(db)) as connection:
+            found = connection.execute(find_holder.encode()).fetchall()
+        holder.rollback()
+        waiter.join(60)
+        assert [(each[1], each[2]) for each in found] == [(holder.info.backend_pid, "the holder")]
+    assert raised.value.next_step == advice.FIND_LOCK

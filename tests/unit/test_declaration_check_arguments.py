@@ -107,6 +107,18 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("expect_table_columns_to_match_set", {}, "column_set", "is missing"),
     ("unexpected_rows_expectation", {"unexpected_rows_query": "select '{' from {batch}"}, "unexpected_rows_query",
      "{{ is a curly bracket"),
+    ("unexpected_rows_expectation", {"unexpected_rows_query": "select note ~ 'a{2}' from {batch}"},
+     "unexpected_rows_query", "{{ is a curly bracket"),
+    ("unexpected_rows_expectation", {"unexpected_rows_query": "select * from {batch!r}"}, "unexpected_rows_query",
+     "{{ is a curly bracket"),
+    ("unexpected_rows_expectation", {"unexpected_rows_query": "select * from {batch:x}"}, "unexpected_rows_query",
+     "{{ is a curly bracket"),
+    ("expect_query_results_to_match_comparison",
+     {"base_query": "select '{'", "comparison_data_source_name": "staged", "comparison_query": "select 1"},
+     "base_query", "{{ is a curly bracket"),
+    ("expect_query_results_to_match_comparison",
+     {"base_query": "select 1", "comparison_data_source_name": "staged", "comparison_query": "select * from {batch}"},
+     "comparison_query", "SQL without {batch}"),
     ("expect_column_values_to_not_be_outliers", {"column": "id", "method": "guess"}, "method", "allowed: iqr, std"),
 ]  # fmt: skip
 

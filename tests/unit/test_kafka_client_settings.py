@@ -8,6 +8,7 @@ import ssl
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography import x509
@@ -15,10 +16,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from penstock.errors import KafkaError, WrongUseError
+from penstock.kafka.admin import connect
 from penstock.kafka.batches.reader import SecondReader
 from penstock.kafka.client_settings import translate_for_java, translate_for_kafka_python
-from penstock.kafka.readers.native import FORCED, TUNING
+from penstock.kafka.first_records import read_first_records
+from penstock.kafka.readers.contract import Source
+from penstock.kafka.readers.native import FORCED, TUNING, open_consumer
 from penstock_stack import ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SERVERS = {"bootstrap.servers": "one:9092, two:9092"}
 
@@ -200,3 +207,28 @@ def test_settings_are_translated_for_java_s_client(tmp_path: Path) -> None:
 def test_a_security_setting_that_java_s_client_does_not_have_is_refused() -> None:
     with pytest.raises(WrongUseError, match=r"ssl\.engine\.location"):
         translate_for_java({"bootstrap.servers": "b:9092", "ssl.engine.location": "x"})
+
+
+def _read_natively(settings: dict[str, str]) -> object:
+    return open_consumer(Source(settings, "orders", "read_committed"))
+
+
+def _read_first(settings: dict[str, str]) -> object:
+    return read_first_records(settings, "orders", {0: 0}, "read_committed")
+
+
+@pytest.mark.parametrize("ask", [connect, _read_natively, _read_first, SecondReader])
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"socket.timeout.ms": "soon"},
+        {"security.protocol": "sasl_plaintext", "sasl.mechanism": "NONE"},
+        {"error_cb": "print"},
+    ],
+    ids=" ".join,
+)
+def test_settings_that_a_client_refuses_are_wrong_use(ask: Callable[[Any], object], refused: dict[str, str]) -> None:
+    with pytest.raises(WrongUseError) as raised:
+        ask({"bootstrap.servers": "127.0.0.1:1", **refused})
+    assert raised.value.exit_code == 2
+    assert "correct the settings" in raised.value.next_step or "other settings" in raised.value.next_step

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk.definitions.context import Context
 
-    from penstock.declaration.pipeline import Pipeline
-
 log = logging.getLogger(__name__)
 
 
@@ -61,25 +59,20 @@ def log_failure(context: Context) -> None:
     log.error("%s", read_reason(context))
 
 
-def send_notices() -> None:
-    """Send the notices that are due, at the end of a step. Never fails a task."""
-    from penstock.airflow.alerts import send
-
-    send()
-
-
 class PipelineNotifier(BaseNotifier):  # type: ignore[misc]
-    """Records that a task of a pipeline failed, and sends the notices that are due."""
+    """Alerts the targets of a pipeline's Airflow connection that its task failed or that its load is held."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: str, alerts: str | None) -> None:
         super().__init__()
         self.pipeline = pipeline
+        self.alerts = alerts
 
     def notify(self, context: Context) -> None:
-        """Record and send, then make the reason the last line of the log."""
-        from penstock.airflow.alerts import report_failure
+        """Alert, then make the reason the last line of the log."""
+        if self.alerts:
+            from penstock.airflow.alerts import alert_failure
 
-        report_failure(self.pipeline, context)
+            alert_failure(self.alerts, self.pipeline, context)
         log_failure(context)
 
 
@@ -87,8 +80,8 @@ class LoadNotifier(BaseNotifier):  # type: ignore[misc]
     """Does the same for a task of the DAG penstock_backfill: only its load names the pipeline."""
 
     def notify(self, context: Context) -> None:
-        """Record and send, then make the reason the last line of the log."""
-        from penstock.airflow.alerts import report_failure_of_load
+        """Alert, then make the reason the last line of the log."""
+        from penstock.airflow.alerts import alert_failure_of_load
 
-        report_failure_of_load(context)
+        alert_failure_of_load(context)
         log_failure(context)

@@ -22,6 +22,8 @@ _MOMENT = re.compile(
     re.ASCII,
 )
 _FLAGS = {"0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"}
+# Name, format and conversion of a placeholder in SQL: none at the end of the text, or {batch}.
+_PLACEHOLDERS = ((None, None, None), ("batch", "", None))
 PARSERS = ("great_expectations", "great_expectations__experimental__", "pandas", "spark")
 
 
@@ -109,8 +111,9 @@ def _are_numbers(value: object) -> TypeGuard[list[float]]:
 
 
 def _is_query(value: object) -> bool:
+    """Check that Great Expectations can fill in {batch}, plain and without a format, and finds no other placeholder."""
     try:
-        return _is_text(value) and all(field in (None, "batch") for _, field, _, _ in Formatter().parse(str(value)))
+        return _is_text(value) and all(tuple(found) in _PLACEHOLDERS for _, *found in Formatter().parse(str(value)))
     except ValueError:
         return False
 
@@ -168,9 +171,11 @@ SEVERAL = Kind(
     "at least two columns, each once",
 )
 
+QUERY = Kind(_is_query, "SQL, where {batch} is the staged rows and {{ is a curly bracket")
+
 KINDS: dict[str, Kind] = {
     "allow_relative_error": Kind(lambda value: _is_flag(value) or _is_text(value), "true, false"),
-    "base_query": TEXT,
+    "base_query": QUERY,
     "bucketize_data": FLAG,
     "column_index": WHOLE,
     "column": NAME,
@@ -179,7 +184,9 @@ KINDS: dict[str, Kind] = {
     "column_list": SEVERAL,
     "column_set": NAMES,
     "comparison_data_source_name": _one_of("staged"),
-    "comparison_query": TEXT,
+    "comparison_query": Kind(
+        lambda value: _is_text(value) and "{batch}" not in value, "SQL without {batch}, where { is a curly bracket"
+    ),
     "condition_parser": _one_of(*PARSERS),
     "double_sided": FLAG,
     "escape": Kind(lambda value: isinstance(value, str) and len(value) == 1, "one character"),
@@ -208,7 +215,7 @@ KINDS: dict[str, Kind] = {
     "ties_okay": FLAG,
     "type_": TEXT,
     "type_list": Kind(_are_texts, "a list of texts"),
-    "unexpected_rows_query": Kind(_is_query, "SQL, where {batch} is the staged rows and {{ is a curly bracket"),
+    "unexpected_rows_query": QUERY,
     "value": WHOLE,
     "value_pairs_set": Kind(lambda value: _are_pairs(value) and bool(value), "a list of at least one pair"),
     "value_set": LIST,

@@ -22,7 +22,6 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.declaration.alerts import Route
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.consistency import column_names, expand, find_mistakes
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
@@ -48,6 +47,8 @@ __all__ = [
 
 Start = Literal["earliest", "latest"] | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Airflow shows both on one line of its list of DAGs, and stores each tag of each DAG in a row.
+MOST_DESCRIPTION, MOST_TAGS = 1_000, 50
 _START = "earliest, latest, or an ISO time with a zone such as 2026-01-31T00:00:00Z"
 
 
@@ -84,6 +85,18 @@ def _check_words(text: str) -> str:
     if not text.strip() or len(text) > 100:
         raise ValueError(f"{clip(text)} is not a valid name; allowed: 1 to 100 characters")
     return text
+
+
+def _check_description(text: str, info: ValidationInfo) -> str:
+    if len(text) > MOST_DESCRIPTION and not _is_kept(info):
+        raise ValueError(f"{len(text):,} characters; allowed: at most {MOST_DESCRIPTION:,}")
+    return text
+
+
+def _check_tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if len(tags) > MOST_TAGS and not _is_kept(info):
+        raise ValueError(f"{len(tags):,} tags; allowed: at most {MOST_TAGS}")
+    return tags
 
 
 def _check_schedule(schedule: str, info: ValidationInfo) -> str:
@@ -200,17 +213,18 @@ class Pipeline(BaseModel):
         description="how many days the quarantined records of a published load are kept whole; their offsets and "
         "reasons are kept longer; null for ever",
     )
-    keep_check_results_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
-        default=400, description="how many days the results of checks on ended loads are kept; null for ever"
-    )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
         description="the reaction if the log has lost offsets after the position: stop until a person decides, or "
         "record the loss, alert and continue",
     )
     owner: Words = Field(default="penstock", description="the owner of the pipeline")
-    tags: tuple[Words, ...] = Field(default=(), description="a list of tags for Airflow's pages")
-    description: StrictStr | None = Field(default=None, description="the purpose of the pipeline, in a few words")
+    tags: Annotated[tuple[Words, ...], AfterValidator(_check_tags)] = Field(
+        default=(), description="a list of tags for Airflow's pages, at most 50"
+    )
+    description: Annotated[StrictStr, AfterValidator(_check_description)] | None = Field(
+        default=None, description="the purpose of the pipeline, in a few words; at most 1,000 characters"
+    )
     alerts: Connection | None = Field(
         default=None, description="the id of the Airflow connection to which alerts are sent"
     )
@@ -220,11 +234,6 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """The receivers of alerts."""
-        return (Route(to=self.alerts),) if self.alerts else ()
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:

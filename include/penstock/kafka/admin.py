@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -15,7 +16,7 @@ from penstock.model.log import Identity, Isolation, PartitionLog, TopicLog
 from penstock.waiting import retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -207,12 +208,22 @@ def _to_values(config: Mapping[str, Any]) -> dict[str, str]:
 
 def connect(settings: Mapping[str, str]) -> Client:
     """Make an admin client; it connects with its first request."""
-    try:
+    with refusing_settings():
         return Client(settings)
-    except KafkaException as error:
+
+
+@contextmanager
+def refusing_settings() -> Iterator[None]:
+    """Make a client inside: settings that it refuses are the fault of the person that wrote them.
+
+    The client raises other errors than its own for the name of a callback, which no text can be.
+    """
+    try:
+        yield
+    except (KafkaException, TypeError, ValueError, AttributeError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise WrongUseError(
-            f"the Kafka client refuses its settings: {error.args[0].str()}.",
-            next_step=advice.CORRECT_KAFKA_SETTINGS,
+            f"the Kafka client refuses its settings: {reason}.", next_step=advice.CORRECT_KAFKA_SETTINGS
         ) from error
 
 

@@ -153,7 +153,7 @@ def translate_for_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
     servers = settings.get("bootstrap.servers") or settings.get("metadata.broker.list", "")
     translated: dict[str, Any] = {"bootstrap_servers": [server.strip() for server in servers.split(",")]}
     translated |= {theirs: settings[ours] for ours, theirs in CONNECTING.items() if ours in settings}
-    translated |= {theirs: int(settings[ours]) for ours, theirs in MILLISECONDS.items() if ours in settings}
+    translated |= {theirs: _read_number(settings, ours) for ours, theirs in MILLISECONDS.items() if ours in settings}
     protocol = settings.get("security.protocol", "plaintext").upper()
     translated["security_protocol"] = protocol
     if protocol.startswith("SASL"):
@@ -161,6 +161,13 @@ def translate_for_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
     if protocol.endswith("SSL"):
         translated["ssl_context"] = _make_context(settings)
     return translated
+
+
+def _read_number(settings: Mapping[str, str], name: str) -> int:
+    try:
+        return int(settings[name])
+    except ValueError:
+        raise WrongUseError(f"{name} is not a whole number.", next_step=advice.CORRECT_KAFKA_SETTINGS) from None
 
 
 def _concerns_connecting(name: str) -> bool:

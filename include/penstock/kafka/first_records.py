@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
-from penstock.kafka.admin import QUIET, limit_replies
+from penstock.kafka.admin import QUIET, limit_replies, refusing_settings
 from penstock.waiting import attempts
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def read_first_records(
     """Read the first visible record from each position on: None if there is none, no key without an answer in time."""
     if not positions:
         return {}
-    consumer = Consumer({**limit_replies(), **FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
+    with refusing_settings():
+        consumer = Consumer({**limit_replies(), **FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
     waiting, found = set(positions), dict[int, First | None]()
     try:

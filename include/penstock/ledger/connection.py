@@ -31,6 +31,9 @@ INVALID_OPTION, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"
 # 30 s, so the process cannot continue when it wakes. Other sessions wait for a lock longer than that.
 LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
 
+# PostgreSQL names the table of a row that a statement waited for in the context of its error.
+LOCKED = re.compile('in relation "(?P<relation>[^"]+)"')
+
 # Classes of SQLSTATE: data exceptions, violated constraints, and what a trigger raises.
 ABOUT_VALUES = ("22", "23", "P0")
 
@@ -86,10 +89,9 @@ def explain(error: psycopg.Error) -> PenstockError:
             next_step=advice.RUN_AFTER_OUTAGE,
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        return PenstockError(
-            f"another session holds a lock: {line}.",
-            next_step=advice.FIND_LOCK,
-        )
+        found = LOCKED.search(error.diag.context or "")
+        where = f" on a row of {found['relation']}" if found else ""
+        return PenstockError(f"another session holds a lock{where}: {line}.", next_step=advice.FIND_LOCK)
     if error.sqlstate == "53100":
         return PenstockError(f"PostgreSQL: {line}", next_step=advice.FREE_DISK)
     return PenstockError(f"PostgreSQL: {line}", next_step=advice.CHECK_POSTGRES_RIGHTS)

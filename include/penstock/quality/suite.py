@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SEVERITIES = {"error": "critical", "warning": "warning"}
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
+QUERIES = ("unexpected_rows_query", "base_query", "comparison_query")
 TALKATIVE = ("great_expectations", "sqlalchemy")
 # Classes of SQLSTATE of an error that a value of a row causes, so that a retry of the check would meet it again.
 BY_VALUES = ("21", "22", "42", "54", "P0", "XX000")
@@ -122,11 +123,15 @@ def name_builtin(load: Load) -> tuple[type[PartitionsExpectation], ...]:
     return LIVE_LOADS if load.kind == "live" else EVERY_LOAD
 
 
+def escape_colons(query: str) -> str:
+    """Escape each colon before a word: SQLAlchemy would read `:1` in the text of a JSON document as a parameter."""
+    return re.sub(r"(?<![:\w\\]):(?=\w+(?![:\w]))", r"\\:", query)
+
+
 def _build_declared(load: Load, check: Check, place: int) -> Expectation:
+    given = {name: escape_colons(value) if name in QUERIES else value for name, value in check.arguments.items()}
     try:
-        return get_expectation_impl(check.expect)(
-            **check.arguments, severity=SEVERITIES[check.severity], meta={PLACE: place}
-        )
+        return get_expectation_impl(check.expect)(**given, severity=SEVERITIES[check.severity], meta={PLACE: place})
     except Exception as error:  # the declaration alone is the cause: no row was read yet
         raise _crashed(load, check.expect, f"{type(error).__name__}: {error}", check.suite) from error
 
@@ -177,9 +182,7 @@ def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[Check
         stop = find_stop(found[place].exception_info)
         success, observed = (False, {"error": stop}) if stop else observe(check, found[place], rows)
         column = check.arguments.get("column")
-        yield CheckResult(
-            "declared", check.expect, None, column, check.severity, success, observed, check.suite, check.check_id
-        )
+        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed, check.suite)
 
 
 def _find_suite(load: Load, place: int) -> str | None:

@@ -5,6 +5,7 @@ The records must have the fingerprint that the load recorded, and must give, dec
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack, closing
 from dataclasses import astuple, dataclass, field
 from functools import reduce
@@ -19,7 +20,7 @@ from penstock import advice
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka.readers import native
 from penstock.kafka.readers.contract import Source
-from penstock.kafka.readers.spark import make_batch, open_frame
+from penstock.kafka.readers.spark import find_distant_record, make_batch, open_frame
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
 from penstock.ledger.verification import (
@@ -28,7 +29,7 @@ from penstock.ledger.verification import (
     find_requested_declarations,
     record_reread,
 )
-from penstock.model.ranges import Chunk
+from penstock.model.ranges import Chunk, intersect_ranges
 from penstock.records.fingerprint import LogFingerprint
 from penstock.spark.error_transport import TaskError, first_words, recover_error
 from penstock.target.base import RowSum
@@ -49,8 +50,13 @@ if TYPE_CHECKING:
 
     Starts = tuple[list[int], list[int]]
 
+log = logging.getLogger(__name__)
+
 # The pieces of the log that one Spark job reads: Spark needs longer to plan hundreds of pieces than to read them.
 PASSES_PER_JOB = 16
+# If so many chunks of a job have a record that Spark cannot hold, all others of the job are read natively too: each of
+# them would cost another try of the job.
+MOST_DISTANT = 3
 RESULT_COLUMNS = "place int, records bigint, hash bigint, rows bigint, row_hash string"
 
 
@@ -175,18 +181,52 @@ def read_natively(source: Source, requests: Sequence[Request]) -> list[ChunkSums
 
 
 def read_with_spark(spark: SparkSession, source: Source, requests: Sequence[Request]) -> list[ChunkSums]:
-    """Read chunks with Spark's own Kafka source. Spark may split the log anywhere, because sums need no order."""
-    sums = [ChunkSums() for _ in requests]
-    chunks = [each.chunk for each in requests]
-    passes = group_passes(chunks)
+    """Read chunks with Spark's own Kafka source, and those that it cannot read with the native reader."""
+    passes = group_passes([each.chunk for each in requests])
+    sums: dict[int, ChunkSums] = {}
     for first in range(0, len(passes), PASSES_PER_JOB):
-        part = passes[first : first + PASSES_PER_JOB]
-        frames = [_open_pass(spark, source, chunks, places, number) for number, places in enumerate(part)]
-        union = reduce(lambda left, right: left.unionAll(right), frames)
-        starts = [_list_starts(chunks, places) for places in part]
-        for row in union.mapInArrow(make_hasher(requests, starts), RESULT_COLUMNS).collect():
-            log = LogFingerprint(row["records"], row["hash"])
-            sums[row["place"]].add(ChunkSums(log, RowSum(row["rows"], int(row["row_hash"]))))
+        sums |= _read_passes(spark, source, requests, passes[first : first + PASSES_PER_JOB])
+    return [sums[place] for place in range(len(requests))]
+
+
+def _read_passes(
+    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[int]]
+) -> dict[int, ChunkSums]:
+    """Read the chunks of some passes. A chunk with a record that Spark cannot hold is read by the native reader."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    natively: dict[int, ChunkSums] = {}
+    while passes:
+        try:
+            return natively | _run_job(spark, source, requests, passes)
+        except (PySparkException, Py4JError) as failure:
+            distant = find_distant_record(str(failure))
+            left = [place for places in passes for place in places]
+            held = [place for place in left if distant and intersect_ranges([requests[place].chunk.range], [distant])]
+            if not held:
+                raise
+        if len(natively) >= MOST_DISTANT:
+            held = left
+        log.warning("topic %s: %d chunks are read natively, for the timestamps of records.", source.topic, len(held))
+        natively |= zip(held, read_natively(source, [requests[place] for place in held]), strict=True)
+        left = [place for place in left if place not in natively]
+        passes = [[left[at] for at in places] for places in group_passes([requests[place].chunk for place in left])]
+    return natively
+
+
+def _run_job(
+    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[int]]
+) -> dict[int, ChunkSums]:
+    """Read the chunks of some passes in one job. Spark may split the log anywhere, because sums need no order."""
+    chunks = [each.chunk for each in requests]
+    sums = {place: ChunkSums() for places in passes for place in places}
+    frames = [_open_pass(spark, source, chunks, places, number) for number, places in enumerate(passes)]
+    union = reduce(lambda left, right: left.unionAll(right), frames)
+    starts = [_list_starts(chunks, places) for places in passes]
+    for row in union.mapInArrow(make_hasher(requests, starts), RESULT_COLUMNS).collect():
+        found = LogFingerprint(row["records"], row["hash"])
+        sums[row["place"]].add(ChunkSums(found, RowSum(row["rows"], int(row["row_hash"]))))
     return sums
 
 

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError as Code
 
 from penstock import advice
 from penstock.errors import PenstockError, ReadError
+from penstock.kafka.admin import refusing_settings
 from penstock.kafka.readers.contract import CheckedChunks, End, OpenGroup, lost_error
 from penstock.model.ranges import Range, split_passes
 from penstock.model.records import Batch, Headers
@@ -133,15 +134,10 @@ def open_chunks(source: Source, chunks: Sequence[Chunk]) -> CheckedChunks:
 
 
 def open_consumer(source: Source) -> Consumer:
-    """Make a consumer. The error for invalid settings does not show them, because they may hold a password."""
+    """Make a consumer."""
     forced = FORCED | {"isolation.level": source.isolation}
-    try:
+    with refusing_settings():
         return Consumer({**TUNING, **source.settings, **forced}, logger=log)
-    except KafkaException as error:
-        raise ReadError(
-            f"the Kafka client refuses its settings: {error.args[0].str()}.",
-            next_step=advice.CORRECT_KAFKA_SETTINGS,
-        ) from error
 
 
 def find_log_starts(source: Source, partitions: Collection[int]) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from functools import reduce
 from itertools import pairwise
@@ -41,8 +42,10 @@ TUNING = {
     "kafka.auto.include.jmx.reporter": "false",
     "kafkaConsumer.pollTimeoutMs": "60000",
 }
-# Part of the error text of Spark's Kafka source for a timestamp beyond the range of Spark's microseconds.
-OVERFLOW = "that overflows"
+# The error text of Spark's Kafka source for a timestamp beyond the range of Spark's microseconds.
+DISTANT = re.compile(
+    r"Record at topic \S+ partition (?P<partition>\d+) offset (?P<offset>\d+) has timestamp value -?\d+ that overflows"
+)
 NO_TIMESTAMP_TYPE = -1
 PLACE = np.dtype([("partition", np.int64), ("offset", np.int64)])
 RESULT = "task int, won boolean, holes bigint, first_hole bigint"
@@ -71,13 +74,21 @@ class SparkReader:
             check_log(source, chunks)
         except PenstockError as found:
             return found
-        if OVERFLOW in text:
+        distant = find_distant_record(text)
+        if distant:
             return StageError(
-                "Spark's Kafka source cannot read a record whose timestamp is beyond its range.",
-                ranges=[chunk.range for chunk in chunks],
+                f"Spark's Kafka source cannot read the record at offset {distant.from_offset}: its timestamp is beyond "
+                "the range of Spark's timestamps.",
+                ranges=[distant],
                 next_step=advice.QUARANTINE_BY_NATIVE_READER,
             )
         return None
+
+
+def find_distant_record(text: str) -> Range | None:
+    """Find the record whose timestamp stopped Spark; None if Spark failed for another reason."""
+    found = DISTANT.search(text)
+    return Range(int(found["partition"]), int(found["offset"]), int(found["offset"]) + 1) if found else None
 
 
 def open_group(spark: SparkSession, source: Source, group: Sequence[Chunk]) -> DataFrame:
