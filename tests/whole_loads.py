@@ -19,6 +19,7 @@ from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging, run_stage
 from penstock.load.validate import validate_load
 from penstock.settings import Settings
+from penstock.spark.jobs.stage import read_again
 from penstock.verify.reread import run_reread
 from penstock.verify.run import verify_pipeline
 from privileges import superuser
@@ -96,7 +97,7 @@ class Loader:
         """Stage only."""
         attempt = begin_staging(self.db, load_id)
         assert attempt is not None
-        run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext)
+        run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext, read_again)
 
     def finish(self, load_id: int) -> None:
         """Do all steps after the plan."""

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.errors import PenstockError
     from penstock.kafka.readers.data_source import register_source
+    from penstock.quality.data import (
+        ExpectBusinessIdUnique,
+        ExpectFresh,
+        ExpectKeyInOnePartition,
+        ExpectKeyOrderWithinPartition,
+        ExpectRecordTimeNear,
+        ExpectSameWhenReadAgain,
+        ExpectSequenceWithoutGaps,
+        ExpectVolumeAsUsual,
+    )
     from penstock.quality.expectations import (
         ExpectOffsetsToBeAccountedFor,
         ExpectOffsetsToBeInPlan,
@@ -29,12 +39,20 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ExpectBusinessIdUnique",
+    "ExpectFresh",
+    "ExpectKeyInOnePartition",
+    "ExpectKeyOrderWithinPartition",
     "ExpectOffsetsToBeAccountedFor",
     "ExpectOffsetsToBeInPlan",
     "ExpectOffsetsToBeUnique",
     "ExpectOffsetsToRiseStrictly",
     "ExpectPositionToBeFresh",
     "ExpectQuarantineToBeInPlan",
+    "ExpectRecordTimeNear",
+    "ExpectSameWhenReadAgain",
+    "ExpectSequenceWithoutGaps",
+    "ExpectVolumeAsUsual",
     "PenstockError",
     "Pipeline",
     "load",
@@ -46,7 +64,18 @@ _HOMES = {
     "Pipeline": "penstock.declaration.pipeline",
     "PenstockError": "penstock.errors",
     "register_source": "penstock.kafka.readers.data_source",
-    **dict.fromkeys((name for name in __all__ if name.startswith("Expect")), "penstock.quality.expectations"),
+    **dict.fromkeys((name for name in __all__ if name.startswith("Expect")), "penstock.quality.data"),
+    **dict.fromkeys(
+        (
+            "ExpectOffsetsToBeAccountedFor",
+            "ExpectOffsetsToBeInPlan",
+            "ExpectOffsetsToBeUnique",
+            "ExpectOffsetsToRiseStrictly",
+            "ExpectPositionToBeFresh",
+            "ExpectQuarantineToBeInPlan",
+        ),
+        "penstock.quality.expectations",
+    ),
 }
 
 

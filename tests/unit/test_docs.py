@@ -16,6 +16,7 @@ import penstock
 from penstock import errors
 from penstock.cli.main import app
 from penstock.cli.output import STATES
+from penstock.declaration.own_expectations import OWN_EXPECTATIONS
 from penstock.ledger.migration import read_migrations
 from penstock.model.health import Word
 from penstock.quality.expectations import LIVE_LOADS
@@ -123,7 +124,7 @@ def test_every_reason_of_rejection_is_explained() -> None:
 
 def test_every_built_in_check_is_explained() -> None:
     explained = re.findall(r"^\| `(expect_\w+)` \|", reference("checks"), re.MULTILINE)
-    assert explained == [each.expectation_type for each in LIVE_LOADS]
+    assert explained == [*(each.expectation_type for each in LIVE_LOADS), *OWN_EXPECTATIONS]
 
 
 def test_every_view_of_the_ledger_is_explained_with_its_columns(db: str) -> None:

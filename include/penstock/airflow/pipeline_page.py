@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from penstock.declaration.carried import carried_columns
 
 if TYPE_CHECKING:
-    from penstock.declaration.parts import Check, Column
+    from penstock.declaration.parts import Check, Column, Severity
     from penstock.declaration.pipeline import Pipeline
 
+CONSEQUENCES: dict[Severity, str] = {
+    "error": "holds the load",
+    "warning": "warns, and the load is published",
+    "info": "is recorded, and the load is published",
+}
 PAGE = """\
 # {name}
 
@@ -94,7 +99,7 @@ def _explain_column(column: Column) -> str:
 
 
 def _explain_check(check: Check) -> str:
-    consequence = "holds the load" if check.severity == "error" else "warns, and the load is published"
+    consequence = CONSEQUENCES[check.severity]
     arguments = ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in check.arguments.items())
     suite = f" of the suite `{check.suite}`" if check.suite else ""
     return f"- `{check.expect}`{suite} ({arguments}): a failure {consequence}."

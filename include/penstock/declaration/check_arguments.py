@@ -24,6 +24,7 @@ from penstock.declaration.argument_kinds import (
 from penstock.declaration.columns import TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS, MOMENTS, NUMBERS, RUNS_ON, TEXTS
 from penstock.declaration.mistakes import Place, clip
+from penstock.declaration.own_expectations import OWN_EXPECTATIONS, find_own_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,6 +60,9 @@ COMPARING = ("expect_column_pair_values", "expect_multicolumn_values", "expect_s
 def find_invalid_arguments(check: Mapping[str, Any], types: Mapping[str, ColumnType]) -> Iterator[Invalid]:
     """Find the invalid arguments of a check, given the types of the table's columns."""
     expect = check["expect"]
+    if expect in OWN_EXPECTATIONS:
+        yield from find_own_mistakes(check, types)
+        return
     valid = {name: value for name, value in check.items() if name not in ("expect", "severity", "mostly")}
     for name, value in list(valid.items()):
         kind = OWN_KINDS.get((expect, name)) or KINDS.get(name)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, carried_columns
 from penstock.declaration.check_arguments import find_invalid_arguments
 from penstock.declaration.columns import ColumnType, families_of, format_path, parse_type
-from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
+from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
+from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 from penstock.declaration.rules import find_rule_mistakes, list_conditions
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _checks(checks: list[Any], names: list[str], types: Mapping[str, ColumnType]
         if isinstance(check, dict):
             found = list(_arguments(at, check))
             yield from found
-            if isinstance(check.get("expect"), str) and check["expect"] in EXPECTATIONS:
+            if isinstance(check.get("expect"), str) and check["expect"] in ALL_EXPECTATIONS:
                 for (name, *within), what in find_invalid_arguments(check, types):
                     if ("checks", at, name) not in [mistake.place for mistake in found]:
                         yield Mistake(("checks", at, name, *within), what)
@@ -167,8 +168,8 @@ def _suites(written: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _arguments(at: int, check: Written) -> Iterator[Mistake]:
     expect = check.get("expect")
-    if isinstance(expect, str) and expect in EXPECTATIONS:
-        needed, possible = EXPECTATIONS[expect]
+    if isinstance(expect, str) and expect in ALL_EXPECTATIONS:
+        needed, possible = ALL_EXPECTATIONS[expect]
         for name in needed:
             if check.get(name) is None:
                 yield Mistake(("checks", at, name), f"is missing; allowed: {expect} needs {', '.join(needed)}")

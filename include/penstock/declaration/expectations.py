@@ -211,7 +211,17 @@ NOT_ON_POSTGRESQL: tuple[str, ...] = (
     "expect_column_values_to_match_strftime_format",
 )
 # Arguments that name columns of the target: one name, or a list of names.
-COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
+COLUMN_ARGUMENTS = (
+    "column",
+    "column_A",
+    "column_B",
+    "column_list",
+    "column_set",
+    "columns",
+    "key",
+    "order_by",
+    "sequence",
+)
 
 # Families of types whose values PostgreSQL compares with each other.
 NUMBERS = families_of("number")

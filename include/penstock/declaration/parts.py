@@ -22,8 +22,9 @@ from pydantic import (
 
 from penstock.declaration.carried import CARRIED_NAMES
 from penstock.declaration.columns import ALLOWED_PATHS, MAX_STEPS, ColumnType, format_path, parse_path, parse_type
-from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
+from penstock.declaration.expectations import NOT_ON_POSTGRESQL
 from penstock.declaration.mistakes import clip, suggest
+from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 
 # pydantic's messages must not quote inputs: a person may write a password where the id of a connection belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -33,6 +34,8 @@ OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "information_schem
 # not applied to it.
 KEPT = object()
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+# A failed check of severity error holds the load; a warning is sent; an info is recorded only.
+Severity = Literal["error", "warning", "info"]
 
 
 def _read_type(value: object) -> ColumnType:
@@ -159,7 +162,7 @@ class Check(BaseModel):
     model_config = STRICT
 
     expect: StrictStr
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     suite: StrictStr | None = None  # the suite that it comes from
     arguments: dict[str, Any] = {}
 
@@ -176,9 +179,9 @@ class Check(BaseModel):
     def _check_expectation(cls, expect: str) -> str:
         if expect in NOT_ON_POSTGRESQL:
             raise ValueError(f"{expect} cannot run on rows in PostgreSQL; allowed: {_nearest(expect)}")
-        if expect not in EXPECTATIONS:
+        if expect not in ALL_EXPECTATIONS:
             raise ValueError(
-                f"unknown expectation {clip(expect)}{suggest(expect, EXPECTATIONS)}; allowed: {_nearest(expect)}"
+                f"unknown expectation {clip(expect)}{suggest(expect, ALL_EXPECTATIONS)}; allowed: {_nearest(expect)}"
             )
         return expect
 
@@ -198,5 +201,7 @@ class Quality(BaseModel):
 
 def _nearest(expect: str) -> str:
     """Name the nearest expectations only, because a list of all would hide the message."""
-    near = get_close_matches(expect[:80], EXPECTATIONS, n=3, cutoff=0.3)
-    return f"{', '.join(near) or 'expect_column_values_to_not_be_null'}, and the others of Great Expectations"
+    near = get_close_matches(expect[:80], ALL_EXPECTATIONS, n=3, cutoff=0.3)
+    return (
+        f"{', '.join(near) or 'expect_column_values_to_not_be_null'}, and the others of Great Expectations and Penstock"
+    )

@@ -187,7 +187,8 @@ class Pipeline(BaseModel):
         "rule goes to the quarantine",
     )
     checks: tuple[Check, ...] = Field(
-        default=(), description="a list of checks, each {expect: …, severity: error or warning, and its arguments}"
+        default=(),
+        description="a list of checks, each {expect: …, severity: error, warning or info, and its arguments}",
     )
     suites: tuple[StrictStr, ...] = Field(
         default=(), description="a list of suites, each the name of a file with checks in the folder suites"
@@ -280,7 +281,11 @@ def allowed_names(place: Place) -> dict[str, str]:
     if place[:1] == ("columns",) and len(place) == 2:
         return {name: field.description or "" for name, field in Column.model_fields.items() if name != "name"}
     if place[:1] == ("checks",) and len(place) == 2:
-        return {"expect": "the name of an expectation", "severity": "error or warning", "column": "a column's name"}
+        return {
+            "expect": "the name of an expectation",
+            "severity": "error, warning or info",
+            "column": "a column's name",
+        }
     if place == ("quality",):
         return {name: field.description or "" for name, field in Quality.model_fields.items()}
     if place[:1] == ("rules",) and len(place) > 1:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, get_args
 
 from penstock.declaration.columns import FAMILIES, TYPES
-from penstock.declaration.expectations import COLUMN_ARGUMENTS, EXPECTATIONS
-from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality
+from penstock.declaration.expectations import COLUMN_ARGUMENTS
+from penstock.declaration.own_expectations import ALL_EXPECTATIONS
+from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality, Severity
 from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.rules import ROW_EXPECTATIONS, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
@@ -90,11 +91,14 @@ def _check() -> Schema:
     return {
         "type": "object",
         "properties": {
-            "expect": {"enum": list(EXPECTATIONS), "description": "an expectation of Great Expectations"},
+            "expect": {
+                "enum": list(ALL_EXPECTATIONS),
+                "description": "an expectation of Great Expectations or of Penstock",
+            },
             "severity": {
-                "enum": ["error", "warning"],
+                "enum": list(get_args(Severity)),
                 "default": "error",
-                "description": "error holds the load, warning publishes it and alerts",
+                "description": "error holds the load, warning publishes it and alerts, info is recorded only",
             },
         },
         "required": ["expect"],
@@ -111,7 +115,7 @@ def _check() -> Schema:
                     "additionalProperties": False,
                 },
             }
-            for expect, (needed, possible) in EXPECTATIONS.items()
+            for expect, (needed, possible) in ALL_EXPECTATIONS.items()
         ],
     }
 
@@ -149,7 +153,7 @@ def _rule() -> Schema:
                         "expect": {"const": expect},
                         **{name: _argument(name) for name in names},
                     },
-                    "required": ["expect", *dict.fromkeys((*EXPECTATIONS[expect][0], *{"regex"} & {*names}))],
+                    "required": ["expect", *dict.fromkeys((*ALL_EXPECTATIONS[expect][0], *{"regex"} & {*names}))],
                     "additionalProperties": False,
                 }
                 for expect, names in ROW_EXPECTATIONS.items()
@@ -164,7 +168,7 @@ def _argument(name: str) -> Schema | bool:
     if name in COLUMN_ARGUMENTS:
         return (
             {"type": "array", "items": {"type": "string"}}
-            if name in ("column_list", "column_set")
+            if name in ("column_list", "column_set", "columns")
             else {"type": "string"}
         )
     return True

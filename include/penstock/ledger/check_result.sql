@@ -177,9 +177,9 @@ order by c.from_offset limit %(most)s
 select load_id from penstock.load where load_id = %(load_id)s for no key update
 
 -- name: count_warnings
--- How many checks with severity warning failed for the current attempt.
+-- How many checks with severity warning failed for the current attempt: a check of several partitions counts once.
 select count(*) as warnings from penstock.check_result k join penstock.load l using (load_id, attempt)
-where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success
+where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success and k.partition is null
 
 -- name: read_failed_checks
 -- The first failed checks of the current attempt: those that hold the load, then the others, in their order.

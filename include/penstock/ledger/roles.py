@@ -55,6 +55,7 @@ WRITES = {
     "position": ("insert", "update"),
     "quarantine": ("insert", "update", "delete"),
     "reread": ("insert", "update", "delete"),
+    "second_reading": ("insert",),
     "stage_task": ("insert", "update", "delete"),
     "unexplained": ("insert", "delete"),
     "verification": ("insert", "update"),

@@ -197,6 +197,11 @@ def end_verification(
     _statements.execute(connection, "record_faults", **where, faults=Jsonb(rows))
 
 
+def find_chunks_of_attempt(connection: Connection, load_id: int, attempt: int) -> list[StagedChunk]:
+    """Find the chunks of an attempt."""
+    return _statements.fetch_all(connection, StagedChunk, "find_chunks_of_attempt", load_id=load_id, attempt=attempt)
+
+
 def find_chunks(connection: Connection, pipeline: str) -> list[StagedChunk]:
     """Find the chunks of the generation that is loaded now, of loads that still cover some of their offsets."""
     return _statements.fetch_all(connection, StagedChunk, "find_chunks", pipeline=pipeline)

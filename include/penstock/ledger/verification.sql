@@ -141,6 +141,14 @@ where p.name = %(pipeline)s
                 and c.offsets && int8range(t.from_offset, t.until_offset))
 order by t.partition, t.from_offset, t.load_id
 
+-- name: find_chunks_of_attempt
+-- The chunks of an attempt, with the fingerprints of the log.
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
+       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
+from penstock.stage_task t join penstock.load l using (load_id)
+where t.load_id = %(load_id)s and t.attempt = %(attempt)s
+order by t.partition, t.from_offset
+
 -- name: request_chunks
 -- Requests chunks to be read again. If rows are to be compared, it records which of the offsets the load still covers.
 insert into penstock.reread (verification_id, load_id, attempt, task, covered)

@@ -64,8 +64,17 @@ def begin_staging(uri: str, load_id: int) -> int | None:
     return attempt
 
 
-def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
-    """Stage a load in an attempt that has begun; the load is `staged` when this function returns."""
+def run_stage(
+    settings: Settings,
+    load_id: int,
+    attempt: int,
+    open_context: Callable[[], SparkContext],
+    read_again: Callable[[Settings, Load, int, SparkContext], None] | None = None,
+) -> None:
+    """Stage a load in an attempt that has begun; the load is `staged` when this function returns.
+
+    `read_again` reads chunks a second time, before the load is staged, for the checks that compare both readings.
+    """
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
         if not is_current(load, attempt):
@@ -78,6 +87,8 @@ def run_stage(settings: Settings, load_id: int, attempt: int, open_context: Call
     assignment = make_assignment(settings, load, attempt)
     try:
         run_tasks(spark, load, assignment, chunks)
+        if read_again is not None:
+            read_again(settings, load, attempt, spark)
         _finish(settings.db, load, attempt, chunks)
     except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
         with keeping_error(error), open_ledger(settings.db) as connection:

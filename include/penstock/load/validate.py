@@ -117,7 +117,7 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     else:
         hold_load(connection, load, cause)
     settled = read_load(connection, load.load_id)
-    warned = [result for result in results if not result.success and result.severity == "warning"]
+    warned = [result for result in _failed_checks(results) if result.severity == "warning"]
     summary = _describe_held(settled) if cause else _describe_passed(settled, len(results), warned)
     return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), summary=summary)
 
@@ -134,9 +134,14 @@ def _find_other_verdict(connection: Connection, current: Load, checked: Load) ->
     return found
 
 
+def _failed_checks(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """List the failures. A declared check that judges partitions has a result for the load, which stands for all."""
+    return [each for each in results if not each.success and (each.kind != "declared" or each.partition is None)]
+
+
 def describe_failures(results: Sequence[CheckResult]) -> str | None:
     """Describe in one line the first check that holds the load; None if no check does."""
-    failed = [result for result in results if not result.success and result.severity == "error"]
+    failed = [result for result in _failed_checks(results) if result.severity == "error"]
     if not failed:
         return None
     more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
@@ -148,7 +153,10 @@ def describe_result(result: CheckResult) -> str:
     where = f" partition {result.partition}" if result.partition is not None else ""
     column = f" column {result.column}" if result.column else ""
     suite = f" of the suite {result.suite}" if result.suite else ""
-    observed = ", ".join(f"{name} {value}" for name, value in result.observed.items())
+    figures = {name: value for name, value in result.observed.items() if name != "places"}
+    places = [f"{place['partition']}:{place['offset']}" for place in result.observed.get("places", ())[:5]]
+    figures |= {"at partition:offset": " ".join(places)} if places else {}
+    observed = ", ".join(f"{name} {value}" for name, value in figures.items())
     kind = "rule " if result.kind == "rule" else ""
     return f"{kind}{result.expectation}{column}{suite}{where}: {observed or 'not met'}"
 

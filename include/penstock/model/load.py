@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from penstock.declaration.parts import Severity
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.ranges import Range
 
@@ -92,7 +93,7 @@ class CheckResult:
     expectation: str
     partition: int | None
     column: str | None
-    severity: Literal["error", "warning"]
+    severity: Severity
     success: bool
     observed: dict[str, Any]
     suite: str | None = None  # the suite of files that a declared check comes from

@@ -34,11 +34,12 @@ def _importing() -> Iterator[None]:
 
 with _importing():
     import great_expectations
-    from great_expectations.execution_engine import SqlAlchemyExecutionEngine
+    from great_expectations.execution_engine import SparkDFExecutionEngine, SqlAlchemyExecutionEngine
     from great_expectations.expectations.expectation import BatchExpectation, Expectation
     from great_expectations.expectations.metrics.metric_provider import metric_value
     from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
-    from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.expectations.registry import get_expectation_impl, get_metric_kwargs
+    from great_expectations.validator.metric_configuration import MetricConfiguration
 
 ExpectationSuite = great_expectations.ExpectationSuite
 get_context = great_expectations.get_context
@@ -47,9 +48,12 @@ __all__ = [
     "BatchExpectation",
     "Expectation",
     "ExpectationSuite",
+    "MetricConfiguration",
+    "SparkDFExecutionEngine",
     "SqlAlchemyExecutionEngine",
     "TableMetricProvider",
     "get_context",
     "get_expectation_impl",
+    "get_metric_kwargs",
     "metric_value",
 ]

@@ -17,9 +17,16 @@ from penstock.ledger.connection import connect
 from penstock.model.load import CheckResult
 from penstock.quality.checker import STOPPED, Access, choose_access, grant_reads, open_checker, refuse_strong
 from penstock.quality.counts import MOST_SAMPLES, AttemptCounts, count_attempt
+from penstock.quality.declared import (
+    SEVERITIES,
+    build_expectation,
+    gather_arguments,
+    reads_history,
+    select_checks,
+    translate,
+)
 from penstock.quality.expectations import EVERY_LOAD, LIVE_LOADS
-from penstock.quality.gx import ExpectationSuite, get_context, get_expectation_impl
-from penstock.quality.observation import observe
+from penstock.quality.gx import ExpectationSuite, get_context
 from penstock.target.postgres.attempt import attempt_table, attempt_table_name
 from penstock.target.postgres.table import STAGE_SCHEMA
 
@@ -39,8 +46,6 @@ if TYPE_CHECKING:
 
     Results = Mapping[int, ExpectationValidationResult]
 
-# The words of Great Expectations for the severities of a declaration.
-SEVERITIES = {"error": "critical", "warning": "warning"}
 # Carried through Great Expectations to know each result again.
 PLACE = "penstock_place"
 QUERIES = ("unexpected_rows_query", "base_query", "comparison_query")
@@ -69,9 +74,9 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
     """Run all checks on the load's current attempt. If one check crashes, no result counts."""
     with _quiet():
         try:
-            access, counts = _prepare(db_uri, load, checker_uri)
+            access, counts, arguments = _prepare(db_uri, load, checker_uri)
             refuse_strong(access, load)
-            suite = build_suite(load, counts.partitions)
+            suite = build_suite(load, counts.partitions, arguments)
             results = open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
         except ChecksCrashedError:
             raise
@@ -104,8 +109,11 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def build_suite(load: Load, counts: Sequence[PartitionCounts]) -> ExpectationSuite:
-    """Build the expectations of a load. Each carries its place in the suite, by which its result is found."""
+def build_suite(load: Load, counts: Sequence[PartitionCounts], arguments: Sequence[dict[str, Any]]) -> ExpectationSuite:
+    """Build the expectations of a load. Each carries its place in the suite, by which its result is found.
+
+    `arguments` are those of the declared checks that apply to the load.
+    """
     builtin = name_builtin(load)
     first = len(builtin)
     given = {"load_id": load.load_id, "attempt": load.attempt, "counts": [asdict(each) for each in counts]}
@@ -113,7 +121,10 @@ def build_suite(load: Load, counts: Sequence[PartitionCounts]) -> ExpectationSui
         name=f"load_{load.load_id}",
         expectations=[
             *(kind(**given, severity=SEVERITIES["error"], meta={PLACE: at}) for at, kind in enumerate(builtin)),
-            *(_build_declared(load, check, at) for at, check in enumerate(load.declaration.checks, first)),
+            *(
+                _build_declared(load, check, given, at)
+                for at, (check, given) in enumerate(zip(select_checks(load), arguments, strict=True), first)
+            ),
         ],
     )
 
@@ -128,26 +139,27 @@ def escape_colons(query: str) -> str:
     return re.sub(r"(?<![:\w\\]):(?=\w+(?![:\w]))", r"\\:", query)
 
 
-def _build_declared(load: Load, check: Check, place: int) -> Expectation:
-    given = {name: escape_colons(value) if name in QUERIES else value for name, value in check.arguments.items()}
+def _build_declared(load: Load, check: Check, arguments: dict[str, Any], place: int) -> Expectation:
+    given = {name: escape_colons(value) if name in QUERIES else value for name, value in arguments.items()}
     try:
-        return get_expectation_impl(check.expect)(**given, severity=SEVERITIES[check.severity], meta={PLACE: place})
+        return build_expectation(check, given, **{PLACE: place})
     except Exception as error:  # the declaration alone is the cause: no row was read yet
         raise _crashed(load, check.expect, f"{type(error).__name__}: {error}", check.suite) from error
 
 
-def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, AttemptCounts]:
-    """Count the attempt with the loader's rights, and grant the checks to read the rows."""
+def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, AttemptCounts, list[dict[str, Any]]]:
+    """Count the attempt and read the ledger with the loader's rights, and grant the checks to read the rows."""
     with connect(db_uri) as connection:
         access = choose_access(connection, db_uri, checker_uri)
         if access.is_other:
-            grant_reads(connection, load)
+            grant_reads(connection, load, with_target=reads_history(load))
         connection.commit()
 
         def ask(statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
             return connection.cursor(row_factory=dict_row).execute(statement.encode(), values).fetchall()
 
-        return access, count_attempt(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
+        counts = count_attempt(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
+        return access, counts, gather_arguments(connection, load)
 
 
 def open_batch(access: Access, load: Load) -> Batch:
@@ -178,16 +190,13 @@ def _translate_builtin(load: Load, found: Results) -> Iterator[CheckResult]:
 
 
 def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[CheckResult]:
-    for place, check in enumerate(load.declaration.checks, len(name_builtin(load))):
-        stop = find_stop(found[place].exception_info)
-        success, observed = (False, {"error": stop}) if stop else observe(check, found[place], rows)
-        column = check.arguments.get("column")
-        yield CheckResult("declared", check.expect, None, column, check.severity, success, observed, check.suite)
+    for place, check in enumerate(select_checks(load), len(name_builtin(load))):
+        yield from translate(check, found[place], rows, find_stop(found[place].exception_info))
 
 
 def _find_suite(load: Load, place: int) -> str | None:
     declared = place - len(name_builtin(load))
-    return load.declaration.checks[declared].suite if declared >= 0 else None
+    return select_checks(load)[declared].suite if declared >= 0 else None
 
 
 def _refuse_crash(load: Load, name: str, result: ExpectationValidationResult | None, suite: str | None) -> None:

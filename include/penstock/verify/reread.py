@@ -121,7 +121,7 @@ def run_reread(settings: Settings, verification_id: int, open_context: Callable[
     requests = read_requests(settings, verification_id, "native")
     spark = SparkSession(open_context())
     for source, part in group_by_source(settings, requests):
-        record_sums(settings.db, verification_id, part, _try_reading(spark, source, part))
+        record_sums(settings.db, verification_id, part, try_reading(spark, source, part))
 
 
 def reread_natively(settings: Settings, verification_id: int) -> None:
@@ -155,7 +155,8 @@ def group_by_source(settings: Settings, requests: Sequence[Request]) -> Iterator
         yield Source(settings.kafka, part[0].topic, isolation), part
 
 
-def _try_reading(spark: SparkSession, source: Source, requests: Sequence[Request]) -> list[ChunkSums]:
+def try_reading(spark: SparkSession, source: Source, requests: Sequence[Request]) -> list[ChunkSums]:
+    """Read chunks with Spark; an error of Spark becomes one of Penstock."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from penstock.model.load import Load
     from penstock.settings import Settings
 
 
@@ -38,7 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stage(settings: Settings, load_id: int, attempt: int, open_context: Callable[[], SparkContext]) -> None:
     with working_on(settings.db, load_id, attempt):
-        run_stage(settings, load_id, attempt, open_context)
+        run_stage(settings, load_id, attempt, open_context, read_again)
+
+
+def read_again(settings: Settings, load: Load, attempt: int, spark: SparkContext) -> None:
+    """Read chunks a second time where a check compares both readings."""
+    if any(check.expect == "expect_same_when_read_again" for check in load.declaration.checks):
+        from penstock.verify.second_reading import read_share_again  # needs pyarrow, which takes time to import
+
+        read_share_again(settings, load, attempt, spark)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from penstock.ledger.roles import CHECKER
 from penstock.ledger.statements import Statements
 from penstock.target.postgres.leaves import add_missing_columns, attach_as_leaf, create_leaf, lock_target_alone
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
+from penstock.target.postgres.lookup_index import create_lookup_indexes
 from penstock.target.postgres.table import STAGE_SCHEMA, join_names
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
         ) from error
     for columns in load.declaration.indexes:
         connection.execute(sql.SQL("create index on {} ({})").format(table, join_names(columns)))
+    create_lookup_indexes(connection, load.declaration, table)
     connection.execute(sql.SQL("analyze {}").format(table))
 
 

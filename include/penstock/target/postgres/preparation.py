@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -13,6 +14,7 @@ from penstock.ledger.coverage import find_published
 from penstock.ledger.statements import Statements
 from penstock.target.postgres.leaves import end_merges
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
+from penstock.target.postgres.lookup_index import ensure_lookup_indexes
 from penstock.target.postgres.table import (
     add_columns,
     describe_columns,
@@ -164,6 +166,8 @@ def ensure_table(connection: Connection, pipeline: Pipeline) -> None:
 def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
     """Create the declared indexes that the target does not have; an index on the same columns counts under any name.
 
+    The indexes by which checks look up earlier loads are created as well.
+
     It runs in a transaction of its own: to build an index over rows takes time, and writers of the target wait for the
     end of the transaction.
     """
@@ -181,6 +185,7 @@ def ensure_indexes(connection: Connection, pipeline: Pipeline) -> None:
                 sql.Identifier(name), target_identifier(target), join_names(columns)
             )
         )
+    ensure_lookup_indexes(connection, pipeline, partial(_request_all, connection, pipeline))
 
 
 def _lock_preparation(connection: Connection, pipeline: Pipeline) -> None:

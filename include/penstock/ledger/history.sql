@@ -1,0 +1,51 @@
+-- name: find_window_start
+-- The first load of a window before a load: of a time before its plan (%(time)s), or of a number of published loads
+-- (%(loads)s). Without such a load, the load itself: the window is empty.
+select greatest(
+    coalesce(case when %(loads)s::int is null
+             then (select min(o.load_id) from penstock.load o
+                   where o.pipeline_id = l.pipeline_id and o.published_at >= l.planned_at - %(time)s::interval)
+             else (select min(n.load_id)
+                   from (select o.load_id from penstock.load o
+                         where o.pipeline_id = l.pipeline_id and o.published_at is not null and o.load_id <> l.load_id
+                         order by o.load_id desc limit %(loads)s::int) n) end, l.load_id),
+    case when %(same_generation)s
+         then (select o.load_id from penstock.load o
+               where o.pipeline_id = l.pipeline_id and o.generation_id = l.generation_id order by o.load_id limit 1)
+         else 0 end) as first_load
+from penstock.load l where l.load_id = %(load_id)s
+
+-- name: read_usual_volumes
+-- The rows of earlier live loads that were planned at the same hour of one of the past weeks. Loads that were held are
+-- left out, because their volume may have been the reason.
+select o.rows
+from penstock.load l
+join penstock.load o on o.pipeline_id = l.pipeline_id and o.load_id <> l.load_id and o.kind = 'live'
+    and o.published_at >= l.planned_at - make_interval(weeks => %(weeks)s, days => 1) and o.held_at is null
+join generate_series(1, %(weeks)s::int) as week (n)
+    on o.planned_at between l.planned_at - make_interval(weeks => n) - interval '30 minutes'
+                        and l.planned_at - make_interval(weeks => n) + interval '30 minutes'
+where l.load_id = %(load_id)s and o.rows is not null
+order by o.load_id
+
+-- name: find_added_partitions
+-- The partitions that were first seen after their generation was opened.
+select o.partition
+from penstock.position o join penstock.generation g using (generation_id)
+where o.generation_id = %(generation_id)s and o.seen_at > g.opened_at order by o.partition
+
+-- name: read_chunks_read_twice
+-- The chunks of an attempt that were read a second time, with both counts and fingerprints of their records.
+select t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records, t.log_hash as hash,
+       s.records as again_records, s.log_hash as again_hash
+from penstock.second_reading s join penstock.stage_task t using (load_id, attempt, task)
+where s.load_id = %(load_id)s and s.attempt = %(attempt)s
+order by t.partition, t.from_offset
+
+-- name: record_second_reading
+-- Records the count and the fingerprint of chunks that were read a second time; of two drivers of one attempt, the
+-- first records a chunk. %(chunks)s is a JSON array.
+insert into penstock.second_reading (load_id, attempt, task, records, log_hash)
+select %(load_id)s, %(attempt)s, c.task, c.records, c.log_hash
+from jsonb_to_recordset(%(chunks)s) as c (task int, records bigint, log_hash bigint)
+on conflict do nothing

@@ -1,0 +1,139 @@
+"""Ids that come twice, and keys that are in several partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.quality.data.base import RecordExpectation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.quality.data.base import Finding
+    from penstock.quality.data.batch import DataBatch
+
+
+class ExpectBusinessIdUnique(RecordExpectation):
+    """An id comes once in the batch and, with `history`, once in the batch and that table together.
+
+    The record with the lowest timestamp, partition and offset is the original; every other one is a copy. A copy
+    within `near` offsets after its original, in one partition, is typical of a producer that retries without
+    idempotence. A copy in another partition was sent again by a program, or after partitions were added. Records
+    without an id are left out.
+    """
+
+    columns: list[str]
+    near: int = 1000
+    history: str | None = None
+    since_load: int | None = None
+
+    kinds: ClassVar = {"near_copies": (None, None), "far_copies": (None, None), "copies_elsewhere": (None, None)}
+    sentence: ClassVar[str] = "$columns must identify one record."
+
+    def find(self, batch: DataBatch) -> str:
+        """Group the ids first, because few ids come twice: a window over all rows would sort them all."""
+        names = [batch.name(column) for column in self.columns]
+        listed = ", ".join(names)
+        given = " and ".join(f"{name} is not null" for name in names)
+        copies = (
+            f"twice as (select {listed} from {batch.table} where {given} group by {listed} having count(*) > 1),"
+            f" numbered as (select {listed}, _partition, _offset,"
+            " row_number() over by_time as place,"
+            " first_value(_partition) over by_time as first_partition,"
+            " first_value(_offset) over by_time as first_offset,"
+            f" lag(_offset) over (partition by {listed}, _partition order by _offset) as previous_offset"
+            f" from {batch.table} join twice using ({listed})"
+            f" window by_time as (partition by {listed} order by _timestamp nulls last, _partition, _offset)),"
+            " copies as (select _partition, _offset,"
+            " case when previous_offset is null then first_partition else _partition end as other_partition,"
+            " coalesce(previous_offset, first_offset) as other_offset from numbered where place > 1)"
+        )
+        if self.history is not None:
+            copies += f", {self._find_in_history(batch)}"
+            source = "(select * from copies union all select * from old_copies) copy"
+        else:
+            source = "copies copy"
+        return (
+            f"{copies}, found as (select _partition, _offset, case when other_partition <> _partition"
+            f" then 'copies_elsewhere' when abs(_offset - other_offset) <= {self.near} then 'near_copies'"
+            f" else 'far_copies' end as kind, 0 as size, other_partition, other_offset from {source})"
+        )
+
+    def _find_in_history(self, batch: DataBatch) -> str:
+        """Find the originals of ids in earlier loads. The rows that a replay replaces are not their own copies."""
+        # A copy within the batch is found already, so only the first record of an id is compared with the history.
+        later = "select _partition, _offset from numbered where place > 1"
+        return (
+            f"matches as (select s._partition, s._offset, h._partition as other_partition, h._offset as other_offset,"
+            " row_number() over (partition by s._partition, s._offset order by"
+            " case when h._partition = s._partition then 0 else 1 end, h._offset desc) as place"
+            f" from {batch.table} s join {batch.history(self.history or '')} h"
+            f" on {batch.equals(self.columns, 's', 'h')} and h._load_id >= {self.since_load or 0}"
+            f" left join {batch.table} replaced on replaced._partition = h._partition and replaced._offset = h._offset"
+            " where replaced._offset is null),"
+            " old_copies as (select m._partition, m._offset, m.other_partition, m.other_offset from matches m"
+            f" left join ({later}) again on again._partition = m._partition and again._offset = m._offset"
+            " where m.place = 1 and again._offset is null)"
+        )
+
+
+class ExpectKeyInOnePartition(RecordExpectation):
+    """All records of a key are in one partition; with `history`, also those of that table.
+
+    Records of one key in several partitions have no order. The usual cause is that partitions were added to the topic:
+    `added_partitions` names those for the result. Each place is the first record of a key outside its first partition.
+    """
+
+    key: str
+    history: str | None = None
+    since_load: int | None = None
+    added_partitions: tuple[int, ...] = ()
+
+    kinds: ClassVar = {"keys_moved": (None, None)}
+    sentence: ClassVar[str] = "All records of a $key must be in one partition."
+
+    def find(self, batch: DataBatch) -> str:
+        """Group the keys by partition; the first partition of a key is the one with its earliest record."""
+        key = batch.name(self.key)
+        spread = (
+            f"spread as {batch.materialized} (select {key}, _partition, min(_offset) as _offset,"
+            f" min(_timestamp) as first_time from {batch.table} where {key} is not null group by {key}, _partition"
+            f" order by {key}), homes as (select spread.*,"
+            f" first_value(_partition) over by_time as first_partition,"
+            f" first_value(_offset) over by_time as first_offset"
+            f" from spread window by_time as (partition by {key} order by first_time nulls last, _partition)),"
+            " moved as (select _partition, _offset, first_partition as other_partition, first_offset as other_offset"
+            " from homes where _partition <> first_partition)"
+        )
+        source = "moved"
+        if self.history is not None:
+            spread += f", {self._find_in_history(batch, key)}"
+            source = "(select * from moved union all select * from moved_since) each_moved"
+        return (
+            f"{spread}, found as (select _partition, _offset, 'keys_moved' as kind, 0 as size, other_partition,"
+            f" other_offset from {source})"
+        )
+
+    def _find_in_history(self, batch: DataBatch, key: str) -> str:
+        """The least and the greatest partition of a key are found by the index; another one proves that it moved."""
+        condition = f"{batch.equals([self.key], 'keys', 'h')} and h._load_id >= {self.since_load or 0}"
+        history, columns = batch.history(self.history or ""), [key, "_partition", "_offset"]
+        other = [
+            batch.newest(
+                "firsts", columns, "_partition", history, f"{condition} and h._partition {sign} keys._partition"
+            )
+            for sign in ("<", ">")
+        ]
+        # A key in several partitions of the batch is found already.
+        return (
+            "firsts as (select * from homes where _partition = first_partition and not exists"
+            f" (select 1 from spread other where other.{key} = homes.{key} and other._partition <> homes._partition)),"
+            f" lower as ({other[0]}), higher as ({other[1]}), moved_since as ("
+            "select _partition, _offset, reached as other_partition, cast(null as bigint) as other_offset from lower"
+            " where reached is not null union select _partition, _offset, reached, cast(null as bigint) from higher"
+            " where reached is not null)"
+        )
+
+    def _observe(self, rows: Sequence[Finding]) -> dict[str, Any]:
+        observed = super()._observe(rows)
+        return observed | ({"added_partitions": list(self.added_partitions)} if rows and self.added_partitions else {})

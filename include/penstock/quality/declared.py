@@ -1,0 +1,102 @@
+"""The declared checks of a load: which ones apply, what they are given, and their results."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.declaration.durations import parse_window
+from penstock.declaration.own_expectations import ONLY_LIVE, OWN_EXPECTATIONS
+from penstock.ledger.history import (
+    find_added_partitions,
+    find_window_start,
+    read_chunks_read_twice,
+    read_usual_volumes,
+)
+from penstock.model.load import CheckResult
+from penstock.quality import data  # noqa: F401 - Great Expectations finds classes that are imported
+from penstock.quality.gx import get_expectation_impl
+from penstock.quality.observation import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+    from great_expectations.expectations.expectation import Expectation
+
+    from penstock.declaration.pipeline import Check
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+
+# The words of Great Expectations for the severities of a declaration.
+SEVERITIES = {"error": "critical", "warning": "warning", "info": "info"}
+# The offsets of a topic that was created again are other records, so these checks see one generation only.
+_OF_ONE_GENERATION = (
+    "expect_key_order_within_partition",
+    "expect_key_in_one_partition",
+    "expect_sequence_without_gaps",
+)
+
+
+def select_checks(load: Load) -> tuple[Check, ...]:
+    """Select the declared checks that apply to a load: age and volume are those of live loads."""
+    return tuple(check for check in load.declaration.checks if load.kind == "live" or check.expect not in ONLY_LIVE)
+
+
+def reads_history(load: Load) -> bool:
+    """Whether a check of the load reads the rows of earlier loads."""
+    return any(check.arguments.get("across") is not None for check in select_checks(load))
+
+
+def gather_arguments(connection: Connection, load: Load) -> list[dict[str, Any]]:
+    """Gather the arguments of each check that applies, with what the ledger says about earlier loads."""
+    return [_gather(connection, load, check) for check in select_checks(load)]
+
+
+def _gather(connection: Connection, load: Load, check: Check) -> dict[str, Any]:
+    arguments = dict(check.arguments)
+    if check.expect not in OWN_EXPECTATIONS:
+        return arguments
+    across = arguments.pop("across", None)
+    if across is not None:
+        arguments["history"] = str(load.declaration.target)
+        arguments["since_load"] = find_window_start(
+            connection,
+            load.load_id,
+            parse_window(across),
+            same_generation=check.expect in _OF_ONE_GENERATION,
+        )
+    if check.expect == "expect_key_in_one_partition":
+        arguments["added_partitions"] = find_added_partitions(connection, load.generation_id)
+    if check.expect == "expect_volume_as_usual":
+        weeks = arguments.get("weeks", get_expectation_impl(check.expect).__fields__["weeks"].default)
+        arguments["baseline"] = read_usual_volumes(connection, load.load_id, weeks)
+    if check.expect == "expect_same_when_read_again":
+        arguments["chunks"] = [asdict(each) for each in read_chunks_read_twice(connection, load.load_id, load.attempt)]
+    return arguments
+
+
+def build_expectation(check: Check, arguments: dict[str, Any], **meta: object) -> Expectation:
+    """Build the expectation of a check; any exception is a mistake in the declaration."""
+    return get_expectation_impl(check.expect)(**arguments, severity=SEVERITIES[check.severity], meta=meta)
+
+
+def translate(check: Check, result: ExpectationValidationResult, rows: int, stop: str | None) -> Iterator[CheckResult]:
+    """Translate the result of a check: one result for the load, then one for each partition that failed.
+
+    `stop` is the condition by which a value of a row stopped the check: then it has failed.
+    """
+    make = partial(CheckResult, "declared", check.expect, column=check.arguments.get("column"), severity=check.severity)
+    if stop is not None:
+        yield make(partition=None, success=False, observed={"error": stop}, suite=check.suite)
+        return
+    if check.expect not in OWN_EXPECTATIONS:
+        success, observed = observe(check, result, rows)
+        yield make(partition=None, success=success, observed=observed, suite=check.suite)
+        return
+    details = (result.result or {}).get("details") or {}
+    yield make(partition=None, success=bool(result.success), observed=details["observed"], suite=check.suite)
+    for judged in details.get("partitions", ()):
+        place, success, observed = judged["partition"], judged["success"], judged["observed"]
+        yield make(partition=place, success=success, observed=observed, suite=check.suite)
