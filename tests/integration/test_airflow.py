@@ -24,6 +24,7 @@ from loading_process import locked
 from penstock.backfill.plan import plan_backfill
 from penstock.backfill.request import AllGaps, Request
 from penstock.decide.rollback import roll_back
+from penstock.decide.settle import discard_load
 from penstock.declaration.pipeline import read_pipelines
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import pass_checks, read_load
@@ -63,6 +64,11 @@ def query(airflow: AirflowSite, statement: str) -> list[tuple[Any, ...]]:
     """Query the database of the loads."""
     with psycopg.connect(airflow.loads) as connection:
         return connection.execute(statement.encode()).fetchall()
+
+
+def find_line(lines: list[str], text: str) -> str | None:
+    """The first line that has a text."""
+    return next((line for line in lines if text in line), None)
 
 
 def find_driver(airflow: AirflowSite) -> psutil.Process | None:
@@ -217,7 +223,7 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     assert airflow.await_end("penstock_settle", f"load_{again}", 90) == "success"
 
 
-def test_a_held_load_asks_a_person_whose_answer_and_reason_publish_it(
+def test_a_held_load_asks_a_person_and_so_does_a_held_load_of_a_backfill(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(1)
@@ -247,6 +253,43 @@ def test_a_held_load_asks_a_person_whose_answer_and_reason_publish_it(
         if each["extra"]["load"] == load
     ]
     assert event["extra"]["pipeline"] == "asked"
+
+    # A load of a backfill is held by the same check; its request is discarded.
+    roll_back(airflow.loads, load, "ann", "a mistake")
+    assert airflow.run("penstock_backfill", pipeline="asked")[1] == "failed"
+    [(filling,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'asked' and state = 'held'")
+    assert "its pipeline continues." in airflow.await_request(filling)["body"]
+    airflow.answer(filling, "Discard", "not now")
+    assert airflow.await_end("penstock_settle", f"load_{filling}") == "success"
+    discarded = f"select actor, why from penstock.event where load_id = {filling} and what = 'discarded'"
+    assert query(airflow, discarded) == [("admin", "not now")]
+
+
+def test_a_load_that_no_run_of_airflow_held_is_asked_about_until_its_hold_ends(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, [1, 2])
+    declare(airflow, "elsewhere", topic)
+    pipeline = read_pipelines(airflow.pipelines)["elsewhere"]
+    load = plan_load(airflow.loads, {"bootstrap.servers": kafka.bootstrap}, pipeline, "by hand").load
+    assert load is not None
+    with psycopg.connect(superuser(airflow.loads)) as connection:
+        held = "update penstock.load set state = 'held', cause = 'a check' where load_id = %s"
+        connection.execute(held, [load.load_id])
+
+    assert airflow.run("elsewhere")[1] == "failed"
+    airflow.await_request(load.load_id)
+    run = f"load_{load.load_id}"
+    outage = "is not currently accepting connections"
+    with psycopg.connect(superuser(airflow.loads), dbname="postgres", autocommit=True) as connection:
+        connection.execute("alter database loads_by_airflow allow_connections false")
+        logged = airflow.wait(lambda: find_line(airflow.log("penstock_settle", run, "ask"), outage), 60, outage)
+        connection.execute("alter database loads_by_airflow allow_connections true")
+    assert "The next look is in 20 s." in logged
+    discard_load(airflow.loads, load.load_id, "ann", "by the command line")
+    assert airflow.await_end("penstock_settle", run, 90) == "success"
+    assert airflow.tasks("penstock_settle", run) == {"ask": "success", "settle": "skipped"}
 
 
 def test_a_lost_log_is_alerted_once_and_a_person_accepts_its_loss(
