@@ -350,6 +350,8 @@ def preview_adoption(pipeline: str) -> str:
 
 
 # Alerts
+SEE_WARNINGS = "see penstock.check_results; the load is published. Correct the data, or the check in the declaration."
+READ_LOG_OF_RUN = "read the log of the task, then clear the task to try again."
 PIPELINE_CONTINUES = "nothing to do: the pipeline continues."
 ACCEPT_OR_PREVENT_LOSS = (
     "nothing to do if this loss is acceptable; otherwise raise the topic's retention, load more often, or declare "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from declaring import declare
-from penstock.alerts.outbox import alert_once, find_due
+from noticing import send
 from penstock.decide.accept_loss import accept_loss
 from penstock.errors import IdentityError, LogLostError, LogTruncatedError, WrongUseError
 from penstock.kafka.readers import native
@@ -24,7 +23,7 @@ from penstock.model.ranges import Chunk, Range
 from penstock.status.pipelines import read_status
 from producing import Account, order
 from proving import find_faults
-from receiving import Receiver, refused_port
+from receiving import Receiver
 from whole_loads import Loader
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def start(db: str, kafka: Broker, make_topic: MakeTopic, request: pytest.Fixture
     def make(partitions: int = 1, *, spark: bool = False, **declared: Any) -> tuple[Account, Loader]:
         account = Account(kafka.bootstrap, make_topic(partitions))
         session: SparkSession | Any = request.getfixturevalue("spark") if spark else None
-        return account, Loader(db, kafka.bootstrap, session, declare(account.topic, **declared))
+        return account, Loader(db, kafka.bootstrap, session, declare(account.topic, **{"alerts": "oncall", **declared}))
 
     return make
 
@@ -243,7 +242,7 @@ def test_a_log_lost_in_a_thousand_partitions_is_reported_in_a_few_lines(start: S
     [(cause,)] = loader.query("select cause from penstock.hold")
     assert cause == stopped.value.what
     assert len(health(loader).cause) < 1500
-    assert send_alerts(loader, [receiver.url]) == [True]
+    assert send(loader.db, [receiver.url]) == 1
     (message,) = receiver.messages
     assert len(message["message"]) < 1500
 
@@ -311,13 +310,6 @@ def test_a_load_that_read_the_lost_offsets_is_settled_first_and_another_is_ended
     assert [row[:3] for row in losses(loader)] == [(0, 0, 6)]
 
 
-def send_alerts(loader: Loader, urls: list[str]) -> list[bool]:
-    """Send the due alerts, as a run does after its plan step."""
-    with connect(loader.db) as connection:
-        due = find_due(connection, "orders", "http://localhost/run")
-    return [alert_once(loader.db, urls, alert, seconds=5) for alert in due]
-
-
 def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
     start: Start, receiver: Receiver
 ) -> None:
@@ -326,13 +318,14 @@ def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
     for run in ("one", "two", "three"):
         with pytest.raises(LogLostError):
             plan(loader, run)
-        sent.append(send_alerts(loader, [receiver.url]))
-    assert sent == [[True], [], []]
-    accept(loader)  # on the command line, which sends no alerts
+        sent.append(send(loader.db, [receiver.url]))
+    assert sent == [1, 0, 0]
+    assert loader.query("select times_seen, state from penstock.incidents") == [(3, "open")]
+    accept(loader)
 
     for run in ("four", "five"):
         plan(loader, run)
-        send_alerts(loader, [receiver.url])
+        send(loader.db, [receiver.url])
 
     assert [message["title"] for message in receiver.messages] == [
         "Penstock: orders is held",
@@ -343,58 +336,35 @@ def test_a_hold_is_alerted_once_over_three_runs_that_fail_and_once_when_it_ends(
     assert "ann accepted the loss: they are gone" in receiver.messages[1]["message"]
 
 
-def test_an_alert_that_failed_is_sent_by_the_next_run_and_the_end_of_a_known_hold_too(
-    start: Start, receiver: Receiver
-) -> None:
+def test_the_end_of_a_hold_is_sent_only_if_its_begin_was(start: Start, receiver: Receiver) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader, "one")
-    assert send_alerts(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
-    assert send_alerts(loader, [receiver.url]) == [True]
+    assert send(loader.db, [receiver.url]) == 1
     accept(loader)
 
     other = Loader(loader.db, loader.bootstrap, loader.spark, loader.pipeline)
     loader.query("update penstock.position set position = 0 returning 1")
     loader.query("delete from penstock.loss returning 1")
     with pytest.raises(LogLostError):
-        plan(other, "two")  # a second hold, without an alert while it lasts
+        plan(other, "two")  # a second hold, without a notice while it lasts
     accept(other)
-    assert send_alerts(loader, [receiver.url]) == [True]
+    assert send(loader.db, [receiver.url]) == 1
     assert [message["title"] for message in receiver.messages] == [
         "Penstock: orders is held",
         "Penstock: orders is no longer held",
     ]
 
 
-def test_two_runs_that_alert_at_once_about_a_hold_send_one_alert(start: Start, receiver: Receiver) -> None:
-    _, loader = lose(start)
-    with pytest.raises(LogLostError):
-        plan(loader)
-    with connect(loader.db) as connection:
-        (alert,) = find_due(connection, "orders")
-    receiver.wait = 0.5  # long enough for all to run at once
-    sent: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda: sent.append(alert_once(loader.db, [receiver.url], alert))) for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted(sent) == [False, False, True]
-    assert len(receiver.messages) == 1
-
-
 def test_a_hold_of_another_kind_is_alerted_again_and_the_first_has_not_ended(start: Start, receiver: Receiver) -> None:
     _, loader = lose(start)
     with pytest.raises(LogLostError):
         plan(loader, "one")
-    send_alerts(loader, [receiver.url])
+    send(loader.db, [receiver.url])
     loader.query("update penstock.position set position = 50 returning 1")
     with pytest.raises(LogTruncatedError):
         plan(loader, "two")
-    send_alerts(loader, [receiver.url])
+    send(loader.db, [receiver.url])
 
     assert [message["title"] for message in receiver.messages] == ["Penstock: orders is held"] * 2
     assert holds(loader) == [("log_lost", None), ("log_cut", None)]
@@ -410,16 +380,14 @@ def test_a_recorded_loss_is_alerted_once_for_all_partitions_and_an_accepted_one_
         account.send_orders(10, partition=partition)
         delete_before(account, 6, partition)
     plan(loader, "one")
-    assert send_alerts(loader, [f"json://127.0.0.1:{refused_port()}/"]) == [False]
-    assert send_alerts(loader, [receiver.url]) == [True]
-    assert send_alerts(loader, [receiver.url]) == []
+    assert [send(loader.db, [receiver.url]) for _ in range(2)] == [1, 0]
 
     (message,) = receiver.messages
     assert message["title"] == "Penstock: orders has lost records, and continues without them"
     assert "Offsets: partition 0 offsets [0, 6); partition 1 offsets [0, 6)" in message["message"]
     delete_before(account, 8)
     accept(loader)
-    assert send_alerts(loader, [receiver.url]) == []
+    assert send(loader.db, [receiver.url]) == 0
 
 
 @pytest.mark.parametrize("reader", ["native", "spark"])

@@ -13,11 +13,12 @@ import ledger_schema
 from declaring import declare
 from fix_loads import Bind, stage_rows
 from loading_process import query
-from penstock.alerts.outbox import find_due
 from penstock.decide.rollback import undo_rollback
+from penstock.decide.settle import discard_in
 from penstock.doctor.services import check_services
-from penstock.errors import WrongUseError
+from penstock.errors import LogTruncatedError, WrongUseError
 from penstock.ledger.connection import migrate, open_ledger
+from penstock.ledger.hold import begin_hold
 from penstock.ledger.migration import read_migrations
 from penstock.load.publish import publish_load
 from penstock.load.validate import validate_load
@@ -59,6 +60,7 @@ def old(postgres: Postgres) -> Iterator[str]:
 
 
 def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bound: Bind) -> None:
+    route_alerts(old)
     before = query(old, "select * from penstock.loads order by load_id")
     assert len(before) == 6
 
@@ -70,8 +72,11 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bo
         (4, "published", 5, 0, 0), (5, "failed", None, None, None), (6, "validated", 19, 1, 0),
     ]  # fmt: skip
     kafka = bound(old)
-    with open_ledger(old) as connection:
-        assert [alert.kind for alert in find_due(connection, "orders")] == ["hold_ended"]
+    # The begin of the hold was alerted before the upgrade, and its end was not.
+    incidents = "select kind, state, ended_why from penstock.incidents"
+    assert query(old, incidents) == [("blocked_pipeline", "ended", "loss accepted")]
+    notices = "select kind, route, sent_at is null from penstock.notices order by notice_id"
+    assert query(old, notices) == [("opened", "oncall", False), ("ended", "oncall", True)]
     with open_ledger(old) as connection:
         [status] = read_status(connection, kafka, [PIPELINE])
     assert status.load == 6
@@ -91,6 +96,45 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bo
     assert [fault for _, faults in counted for fault in faults] == []
     assert sum(each.found for ranges, _ in counted for each in ranges) == 27 - 5 + 20 + 20 + 5 + 19 + 20
     assert query(old, "select * from penstock.gaps") == []
+
+
+def route_alerts(old: str) -> None:
+    with psycopg.connect(superuser(old)) as connection:
+        connection.execute("""update penstock.pipeline set declaration = declaration || '{"alerts": "oncall"}'""")
+
+
+def test_the_open_trouble_of_an_old_ledger_becomes_incidents_that_are_sent_once(old: str) -> None:
+    route_alerts(old)
+    with psycopg.connect(superuser(old)) as connection:
+        connection.execute("update penstock.load set state = 'held', cause = 'a row is missing' where load_id = 6")
+        connection.execute("insert into penstock.hold (pipeline_id, kind, cause) values (1, 'log_cut', 'truncated')")
+        connection.execute(
+            "insert into penstock.event (actor, pipeline_id, hold_id, what)"
+            " select 'penstock', 1, max(hold_id), 'alerted:hold_began' from penstock.hold"
+        )
+        connection.execute(
+            "insert into penstock.loss (pipeline_id, generation_id, partition, offsets, reason)"
+            " values (1, 1, 0, '[90,95)', 'deleted by retention')"
+        )
+
+    migrate(old)
+
+    incidents = "select kind, key, state, load_id from penstock.incidents order by incident_id"
+    assert query(old, incidents) == [
+        ("blocked_pipeline", "hold 1", "ended", None), ("blocked_pipeline", "log_cut", "open", None),
+        ("held_load", "load 6", "open", 6), ("loss", "losses before the upgrade", "ended", None),
+    ]  # fmt: skip
+    unsent = """select i.kind, n.kind from penstock.notices n join penstock.incidents i using (incident_id)
+                where n.sent_at is null order by i.kind, n.kind"""
+    assert query(old, unsent) == [
+        ("blocked_pipeline", "ended"), ("blocked_pipeline", "reminder"), ("held_load", "opened"), ("loss", "opened"),
+    ]  # fmt: skip
+    with open_ledger(old) as connection:
+        begin_hold(connection, 1, PIPELINE, LogTruncatedError("truncated"))
+        discard_in(connection, 6, "ann", "wrong")
+    assert query(old, "select kind, key, times_seen from penstock.incidents where state = 'open'") == [
+        ("blocked_pipeline", "log_cut", 2)
+    ]
 
 
 def test_migrations_applied_before_get_their_checksum_at_the_upgrade(old: str, db: str) -> None:

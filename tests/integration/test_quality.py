@@ -469,7 +469,7 @@ def test_validate_writes_no_progress_bars(db: str, capfd: pytest.CaptureFixture[
 
 def test_importing_quality_imports_neither_great_expectations_nor_pandas() -> None:
     code = (
-        "import sys, penstock.load.validate, penstock.decide.settle, penstock.alerts.outbox;"
+        "import sys, penstock.load.validate, penstock.decide.settle, penstock.alerts.sender;"
         "print([m for m in ('great_expectations', 'pandas', 'apprise', 'pyspark', 'sqlalchemy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)

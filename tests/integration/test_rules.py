@@ -136,7 +136,7 @@ def test_a_row_for_which_a_rule_cannot_be_computed_goes_to_the_quarantine(start:
     assert quarantined(loader) == [
         (1, 40, "rule", "share", "the rule share cannot be computed: division by zero (SQLSTATE 22012)"),
         (1, 41, "rule", "number",
-         "the rule number cannot be computed: invalid input syntax for type integer (SQLSTATE 22P02)"),
+         "the rule number cannot be computed: invalid text representation (SQLSTATE 22P02)"),
         (1, 42, "rule", "share",
          "the rule share is not met: 100 / amount < 50  -- '%' is an operator: 5 % 3"),
     ]  # fmt: skip

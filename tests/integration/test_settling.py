@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from declaring import declare
 from fix_loads import Bind, stage_rows
-from penstock.alerts.alert import Alert
-from penstock.alerts.outbox import alert_once, claim_alert
-from penstock.decide.settle import approve_load, discard_load, release_in
-from penstock.errors import FencedError, WrongUseError
+from noticing import send
+from penstock.alerts.sender import send_due
+from penstock.decide.settle import approve_load, discard_in, discard_load, release_in
+from penstock.errors import FencedError, StageError, WrongUseError
 from penstock.ledger.connection import connect
+from penstock.ledger.incident import claim_notices
+from penstock.ledger.load import read_load
+from penstock.load.failure import see_failure
 from penstock.load.publish import publish_load
 from penstock.load.validate import validate_load
 from penstock.model.ranges import Range
+from penstock.waiting import wait_until
 from privileges import superuser
-from receiving import Receiver, refused_port
+from receiving import Receiver, Silence, refused_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from penstock.alerts.alert import AlertKind
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
 
 def hold(db: str, ranges: Sequence[Range] = (Range(0, 0, 100),)) -> int:
     """A load that its checks hold, because a row is missing."""
-    load_id = stage_rows(db, ranges)
+    load_id = stage_rows(db, ranges, pipeline=ALERTED)
     execute(db, f"delete from penstock_stage.load_{load_id}_1 where _offset = 3")
     assert not validate_load(db, load_id).passed
     return load_id
@@ -120,64 +123,126 @@ def test_who_and_why_are_demanded_and_the_load_must_exist(db: str, bound: Bind) 
     assert execute(db, "select state from penstock.load") == [("held",)]
 
 
-def describe(load_id: int, kind: AlertKind = "hold_began") -> Alert:
-    return Alert("orders", kind, "a row is missing", "approve or discard it", load_id, (Range(0, 0, 100),))
+ALERTED = declare("topic", alerts="oncall")
 
 
 def test_hold_is_alerted_once_when_it_begins_and_once_when_it_ends(db: str, bound: Bind, receiver: Receiver) -> None:
     load_id = hold(db)
-    assert not alert_once(db, [receiver.url], describe(load_id, "hold_ended"))  # the hold has not ended
-    assert [alert_once(db, [receiver.url], describe(load_id)) for _ in range(3)] == [True, False, False]
+    assert [send(db, [receiver.url]) for _ in range(3)] == [1, 0, 0]
     approve_load(db, bound(db), load_id, "ada", "known")
-    assert not alert_once(db, [receiver.url], describe(load_id))  # no late alert about the beginning of an ended hold
-    assert [alert_once(db, [receiver.url], describe(load_id, "hold_ended")) for _ in range(3)] == [True, False, False]
+    assert [send(db, [receiver.url]) for _ in range(3)] == [1, 0, 0]
     titles = [message["title"] for message in receiver.messages]
     assert titles == [f"Penstock: load {load_id} of orders is held",
                       f"Penstock: load {load_id} of orders is no longer held"]  # fmt: skip
+    assert "ada decided to approve it: known" in receiver.messages[1]["message"]
 
 
-def test_alert_that_failed_is_sent_by_the_next_run(db: str, receiver: Receiver) -> None:
+def test_a_hold_that_ended_before_it_was_sent_is_not_sent(db: str, receiver: Receiver) -> None:
+    discard_load(db, hold(db), "ada", "known")
+    assert send(db, [receiver.url]) == 0
+
+
+def test_the_end_of_a_hold_is_sent_if_the_receiver_was_down_all_the_time(db: str, receiver: Receiver) -> None:
     load_id = hold(db)
-    assert not alert_once(db, [f"json://127.0.0.1:{refused_port()}/"], describe(load_id), seconds=5)
-    assert alert_once(db, [receiver.url], describe(load_id))
+    assert send(db, [f"json://127.0.0.1:{refused_port()}/"]) == 0
+    discard_load(db, load_id, "ada", "known")
+    assert send(db, [receiver.url]) == 1
+    assert [message["title"] for message in receiver.messages] == [
+        f"Penstock: load {load_id} of orders is no longer held"
+    ]
+
+
+def test_a_notice_that_no_receiver_took_is_sent_by_a_later_process(db: str, receiver: Receiver) -> None:
+    hold(db)
+    assert send(db, [f"json://127.0.0.1:{refused_port()}/hook/s3cr3t-token"]) == 0
+    [(attempts, error)] = execute(db, "select attempts, last_error from penstock.notices")
+    assert (attempts, error) == (1, "target 1 of 1 (json): refused, or not reached")
+    assert send(db, [receiver.url]) == 0  # the receiver gets a pause
+    make_due(db)
+    assert send(db, [receiver.url]) == 1
     assert len(receiver.messages) == 1
 
 
-def test_processes_that_alert_at_once_send_one_alert(db: str, receiver: Receiver) -> None:
-    load_id = hold(db)
-    sent: list[bool] = []
+def test_processes_that_send_at_once_send_one_notice(db: str, receiver: Receiver) -> None:
+    hold(db)
+    sent: list[int] = []
     receiver.wait = 0.5  # long enough for all to run at once
-    threads = [
-        threading.Thread(target=lambda: sent.append(alert_once(db, [receiver.url], describe(load_id))))
-        for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: sent.append(send(db, [receiver.url]))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sent) == [False, False, False, True]
+    assert sorted(sent) == [0, 0, 0, 1]
     assert len(receiver.messages) == 1
 
 
-def test_claim_of_a_process_that_died_can_be_claimed_again(db: str) -> None:
-    load_id = hold(db)
+def test_notice_of_a_process_that_died_is_sent_by_another_after_its_lease(db: str, receiver: Receiver) -> None:
+    hold(db)
     with connect(db) as dying:
-        assert claim_alert(dying, load_id, "hold_began")
-        dying.rollback()  # as PostgreSQL does for a dead client
+        assert len(claim_notices(dying, ["oncall"], 10)) == 1
+    assert send(db, [receiver.url]) == 0
+    make_due(db)
+    assert send(db, [receiver.url]) == 1
+
+
+def test_no_change_of_state_waits_for_a_notice_that_is_being_sent(db: str, receiver: Receiver) -> None:
+    load_id = hold(db)
+    with Silence() as silence:
+        sender = threading.Thread(target=lambda: send(db, [silence.url]))
+        sender.start()
+        assert wait_until(lambda: execute(db, "select 1 from penstock.notice where attempts = 1"), seconds=30)
+        with psycopg.connect(db, options="-c lock_timeout=1s") as connection:
+            discard_in(connection, load_id, "ada", "known")
+        assert sender.is_alive()
+        sender.join()
+    assert send(db, [receiver.url]) == 1
+
+
+def test_a_failing_receiver_does_not_keep_another_route_waiting(db: str, receiver: Receiver) -> None:
+    hold(db)
+    execute(db, "insert into penstock.notice (incident_id, kind, route, due_at, next_attempt_at)"
+                " select incident_id, 'reminder', 'other', due_at, due_at from penstock.notice")  # fmt: skip
+    with Silence() as silence:
+        routes = {"oncall": [silence.url], "other": [receiver.url]}
+        assert send_due(db, routes.get, 10) == 1
+    assert len(receiver.messages) == 1
+
+
+def test_a_route_that_this_process_does_not_know_waits_for_another_process(db: str, receiver: Receiver) -> None:
+    hold(db)
+    assert send_due(db, lambda _: None) == 0
+    assert execute(db, "select attempts from penstock.notices") == [(0,)]
+    assert send(db, [receiver.url]) == 1
+
+
+def test_loads_that_fail_for_one_cause_are_one_incident_until_a_load_is_published(
+    db: str, bound: Bind, receiver: Receiver
+) -> None:
+    load_id = stage_rows(db, pipeline=ALERTED)
     with connect(db) as connection:
-        assert claim_alert(connection, load_id, "hold_began")
-    with connect(db) as connection:
-        assert not claim_alert(connection, load_id, "hold_began")
+        load = read_load(connection, load_id)
+        for _ in range(3):  # the task of one load is cleared twice
+            see_failure(connection, ALERTED, load, StageError("no executor"))
+        for _ in range(2):
+            see_failure(connection, ALERTED, None, StageError("no executor"))
+    assert send(db, [receiver.url]) == 1
+    assert execute(db, "select times_seen, kind, state from penstock.incidents") == [(3, "failing_stage", "open")]
+    assert validate_load(db, load_id).passed
+    publish_load(db, bound(db), load_id)
+    assert send(db, [receiver.url]) == 1
+    assert [message["title"] for message in receiver.messages] == [
+        "Penstock: a run of orders failed",
+        "Penstock: orders loads again",
+    ]
+    assert f"load {load_id} is published" in receiver.messages[1]["message"]
 
 
-def test_failed_load_is_alerted_once_however_often_it_is_cleared(db: str) -> None:
-    load_id = stage_rows(db)
-    with connect(db) as connection:
-        assert claim_alert(connection, load_id, "load_failed")
-        assert not claim_alert(connection, load_id, "load_failed")
-
-
-def test_without_a_database_no_alert_is_sent_and_no_error_is_raised(receiver: Receiver) -> None:
+def test_without_a_database_no_notice_is_sent_and_no_error_is_raised(receiver: Receiver) -> None:
     away = f"postgresql://nobody@127.0.0.1:{refused_port()}/none"
-    assert not alert_once(away, [receiver.url], describe(1))
+    assert send(away, [receiver.url]) == 0
     assert receiver.messages == []
+
+
+def make_due(db: str) -> None:
+    """As if the pauses and the leases were over."""
+    execute(db, "update penstock.notice set next_attempt_at = now() where sent_at is null")

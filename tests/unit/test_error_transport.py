@@ -5,8 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from noticing import make_notice
 from penstock import errors
-from penstock.alerts.alert import Alert, render_body
+from penstock.alerts.message import write_notice
 from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError, name_few, name_ranges
 from penstock.ledger.connection import concerning, explain, keep_cause
 from penstock.model.ranges import Range
@@ -93,7 +94,7 @@ def test_a_message_names_at_most_five_ranges_and_counts_the_others() -> None:
 def test_the_message_of_an_error_over_a_thousand_partitions_is_short() -> None:
     error = StageError("what happened.", pipeline="orders", load=7, ranges=MANY, next_step="try again.")
     assert len(str(error)) < 500
-    assert len(render_body(Alert("orders", "load_failed", reason=error.what, next_step="", ranges=error.ranges))) < 500
+    assert len(write_notice(make_notice(message=error.what, ranges=error.ranges)).body) < 500
     lines = list(DriverOutput().read_lines(format_error(error).splitlines()))
     assert len("".join(lines)) < 500
     arrived = recover_error(str(TaskError(error)))

@@ -1,4 +1,7 @@
-"""Alerts from tasks: a connection holds their targets, and their link leads to the run. They never fail a task."""
+"""Incidents of tasks, and the sender in tasks: connections hold the receivers, and the link leads to the run.
+
+Nothing here fails a task.
+"""
 
 from __future__ import annotations
 
@@ -10,113 +13,96 @@ import psycopg
 from penstock import advice
 from penstock.airflow.connections import read_alert_urls, read_db
 from penstock.airflow.failures import read_cause, read_reason
-from penstock.alerts.alert import Alert, AlertKind
-from penstock.alerts.outbox import alert_once, find_due
+from penstock.alerts.delivery import send_message
+from penstock.alerts.message import write_failure
+from penstock.alerts.sender import send_due
 from penstock.errors import HeldError, LogLostError, MergeError, PenstockError, ProofError
 from penstock.ledger.connection import connect
+from penstock.ledger.incident import link_incidents
 from penstock.ledger.load import read_load
+from penstock.load.failure import see_failure
+from penstock.model.incident import HOLDS, IncidentKind
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
+    from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
 
 log = logging.getLogger(__name__)
 
-
-def alert_failure(connection_id: str, pipeline: str, context: Context) -> None:
-    """Alert that a task failed after its last try, or that its load is held; at most one alert of a kind for a load."""
-    cause = read_cause(context.get("exception"))
-    if isinstance(cause, LogLostError) and cause.load is None:
-        alert_due(connection_id, pipeline, context)  # the ledger holds the pipeline itself, for all of its runs
-        return
-    load_id = cause.load if cause and cause.load is not None else _read_planned(context)
-    _alert(
-        connection_id,
-        pipeline,
-        _choose_kind(cause),
-        load_id,
-        reason=cause.what if cause else str(read_reason(context)),
-        next_step=(cause.next_step if cause else "") or "read the log of the task, then clear the task to try again.",
-        link=_link(context),
-    )
+# The step that raises such an error has recorded the incident itself, of one of these kinds.
+RECORDED: tuple[tuple[type[PenstockError], tuple[IncidentKind, ...]], ...] = (
+    (HeldError, (IncidentKind.HELD_LOAD,)),
+    (
+        ProofError,
+        (IncidentKind.FAILED_VERIFICATION, IncidentKind.RETENTION_HEADROOM, IncidentKind.STUCK_TRANSACTION),
+    ),
+    (MergeError, (IncidentKind.UNMERGED_LEAVES,)),
+)
 
 
-def _choose_kind(cause: PenstockError | None) -> AlertKind:
-    if isinstance(cause, HeldError):
-        return "hold_began"
-    if isinstance(cause, ProofError):
-        return "audit_failed"
-    if isinstance(cause, MergeError):
-        return "leaves_left_out"
-    return "load_failed"
-
-
-def alert_failure_of_load(context: Context) -> None:
-    """Alert that a task failed after its last try; its load names the pipeline."""
-    cause = read_cause(context.get("exception"))
-    load = _read(read_db(), cause.load if cause and cause.load is not None else _read_argument(context))
-    if load is not None and load.declaration.alerts:
-        alert_failure(load.declaration.alerts, load.pipeline, context)
-
-
-def alert_end_of_hold(connection_id: str | None, pipeline: str, load_id: int, reason: str, context: Context) -> None:
-    """Alert that a load is no longer held, with the reason."""
-    if connection_id:
-        _alert(
-            connection_id,
-            pipeline,
-            "hold_ended",
-            load_id,
-            reason=reason,
-            next_step=advice.PIPELINE_CONTINUES,
-            link=_link(context),
-        )
-
-
-def alert_due(connection_id: str | None, pipeline: str, context: Context) -> None:
-    """Send the alerts about the pipeline itself that are due in the ledger."""
-    if not connection_id:
-        return
+def send() -> None:
+    """Send the notices that are due."""
     try:
-        urls, db = read_alert_urls(connection_id), read_db()
-        with connect(db) as connection:
-            due = find_due(connection, pipeline, _link(context))
-        for alert in due:
-            if alert_once(db, urls, alert):
-                log.info("alerted the targets of the connection %s: %s.", connection_id, alert.kind)
-    except (psycopg.Error, PenstockError) as error:
-        log.warning("no alert was sent: %s", error)
-
-
-def _alert(
-    connection_id: str, pipeline: str, kind: AlertKind, load_id: int | None, *, reason: str, next_step: str, link: str
-) -> None:
-    try:
-        urls = read_alert_urls(connection_id)
-        db = read_db()
-        load = _read(db, load_id)
-        # Without the load the alert is sent without a claim in the ledger, so it may be sent twice.
-        alert = Alert(
-            pipeline,
-            kind,
-            reason=reason,
-            next_step=next_step,
-            load=load.load_id if load else None,
-            ranges=load.ranges if load else (),
-            link=link,
-        )
-        if alert_once(db, urls, alert):
-            log.info("alerted the targets of the connection %s: %s.", connection_id, kind)
+        send_due(read_db(), read_alert_urls)
     except PenstockError as error:
-        log.warning("no alert was sent: %s", error)
+        log.warning("no notice was sent: %s", error)
 
 
-def _read(db: str, load_id: int | None) -> Load | None:
+def report_failure(pipeline: Pipeline, context: Context) -> None:
+    """Record that a task failed after its last try, and send the notices that are due."""
+    cause = read_cause(context.get("exception"))
+    load_id = cause.load if cause and cause.load is not None else _read_planned(context)
+    try:
+        with connect(read_db()) as connection:
+            load = read_load(connection, load_id) if load_id is not None else None
+            recorded = _find_recorded(cause, load)
+            if cause and recorded:
+                link_incidents(connection, pipeline.name, recorded, load_id, _link(context), cause.next_step)
+            else:
+                error = cause or context.get("exception") or RuntimeError()
+                reason = str(read_reason(context))
+                see_failure(connection, pipeline, load, error, message=reason, link=_link(context))
+    except (psycopg.Error, PenstockError) as error:
+        log.warning("the failure is not recorded in the ledger: %s", type(error).__name__)
+        _send_directly(pipeline, cause, context)
+    else:
+        send()
+
+
+def _find_recorded(cause: PenstockError | None, load: Load | None) -> tuple[IncidentKind, ...]:
+    if isinstance(cause, LogLostError) and load is None:
+        return HOLDS
+    return next((kinds for class_, kinds in RECORDED if isinstance(cause, class_)), ())
+
+
+def report_failure_of_load(context: Context) -> None:
+    """Do the same for a task whose load names the pipeline."""
+    cause = read_cause(context.get("exception"))
+    load = _read(cause.load if cause and cause.load is not None else _read_argument(context))
+    if load is not None:
+        report_failure(load.declaration, context)
+
+
+def _send_directly(pipeline: Pipeline, cause: PenstockError | None, context: Context) -> None:
+    """Send without the ledger, which does not answer. A task that is cleared may send the same message again."""
+    reason = cause.what if cause else str(read_reason(context))
+    next_step = (cause.next_step if cause else "") or advice.READ_LOG_OF_RUN
+    message = write_failure(pipeline.name, reason, next_step, _link(context))
+    for route in pipeline.routes:
+        if route.severity in (None, "error"):
+            try:
+                send_message(read_alert_urls(route.to), message)
+            except PenstockError as error:
+                log.warning("no alert was sent: %s", error)
+
+
+def _read(load_id: int | None) -> Load | None:
     if load_id is None:
         return None
     try:
-        with connect(db) as connection:
+        with connect(read_db()) as connection:
             return read_load(connection, load_id)
     except (psycopg.Error, PenstockError):
         return None

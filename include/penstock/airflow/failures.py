@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk.definitions.context import Context
 
+    from penstock.declaration.pipeline import Pipeline
+
 log = logging.getLogger(__name__)
 
 
@@ -59,20 +61,25 @@ def log_failure(context: Context) -> None:
     log.error("%s", read_reason(context))
 
 
-class PipelineNotifier(BaseNotifier):  # type: ignore[misc]
-    """Alerts the targets of a pipeline's Airflow connection that its task failed or that its load is held."""
+def send_notices() -> None:
+    """Send the notices that are due, at the end of a step. Never fails a task."""
+    from penstock.airflow.alerts import send
 
-    def __init__(self, pipeline: str, alerts: str | None) -> None:
+    send()
+
+
+class PipelineNotifier(BaseNotifier):  # type: ignore[misc]
+    """Records that a task of a pipeline failed, and sends the notices that are due."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         self.pipeline = pipeline
-        self.alerts = alerts
 
     def notify(self, context: Context) -> None:
-        """Alert, then make the reason the last line of the log."""
-        if self.alerts:
-            from penstock.airflow.alerts import alert_failure
+        """Record and send, then make the reason the last line of the log."""
+        from penstock.airflow.alerts import report_failure
 
-            alert_failure(self.alerts, self.pipeline, context)
+        report_failure(self.pipeline, context)
         log_failure(context)
 
 
@@ -80,8 +87,8 @@ class LoadNotifier(BaseNotifier):  # type: ignore[misc]
     """Does the same for a task of the DAG penstock_backfill: only its load names the pipeline."""
 
     def notify(self, context: Context) -> None:
-        """Alert, then make the reason the last line of the log."""
-        from penstock.airflow.alerts import alert_failure_of_load
+        """Record and send, then make the reason the last line of the log."""
+        from penstock.airflow.alerts import report_failure_of_load
 
-        alert_failure_of_load(context)
+        report_failure_of_load(context)
         log_failure(context)

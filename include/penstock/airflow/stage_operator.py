@@ -13,7 +13,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from penstock.airflow.connections import SPARK, read_db, read_settings
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,6 +57,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
             with concerning(load=load):
                 self._submit(read_settings(load.declaration.kafka), load_id, attempt, load.declaration.reader, context)
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
+        send_notices()
 
     def on_kill(self) -> None:
         """Kill the driver too: spark-submit is its parent, and would leave it running."""

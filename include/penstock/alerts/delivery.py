@@ -1,4 +1,4 @@
-"""Delivery of alerts by apprise, to mail, Slack, webhooks and other receivers. No receiver fails or delays a load."""
+"""Delivery of messages by apprise, to mail, Slack, webhooks and other receivers. No receiver fails or delays a load."""
 
 from __future__ import annotations
 
@@ -11,42 +11,46 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from penstock import advice
-from penstock.alerts.alert import render_body, render_title
-from penstock.errors import WrongUseError
+from penstock.errors import WrongUseError, name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from apprise import NotifyBase
 
-    from penstock.alerts.alert import Alert
+    from penstock.alerts.message import Message
 
 log = logging.getLogger(__name__)
 # These loggers log the addresses of receivers, and the tokens in them.
 LOGGERS_WITH_ADDRESSES = ("apprise", "urllib3.connectionpool", "requests")
 
 
-def send_alert(urls: Sequence[str], alert: Alert, seconds: float = 10) -> bool:
-    """Send an alert to all targets in parallel; return whether at least one target took it. Never raises.
+def send_message(urls: Sequence[str], message: Message, seconds: float = 10) -> str | None:
+    """Send a message to all targets in parallel; return None if at least one took it, or else the reason.
 
-    It returns after `seconds` at the latest: each target has a daemon thread, and a process ends without waiting for
-    its daemon threads.
+    It never raises, and returns after `seconds` at the latest: each target has a daemon thread, and a process ends
+    without waiting for its daemon threads.
     """
     services = [_open_service(url) for url in urls]
-    delivered = [False] * len(urls)
+    delivered: list[bool | None] = [None] * len(urls)
 
     def deliver(place: int) -> None:
-        delivered[place] = _deliver(services[place], alert)
+        delivered[place] = _deliver(services[place], message)
 
     deadline = time.monotonic() + seconds
     threads = [_start(deliver, place) for place in range(len(urls))]
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     taken = list(delivered)
+    reasons = []
     for place, (url, arrived) in enumerate(zip(urls, taken, strict=True), start=1):
         if not arrived:
-            log.warning("the alert was not delivered to target %d of %d (%s)", place, len(urls), _name_service(url))
-    return any(taken)
+            reason = f"no answer in {seconds:.3g} s" if arrived is None else "refused, or not reached"
+            reasons.append(f"target {place} of {len(urls)} ({_name_service(url)}): {reason}")
+            log.warning("the alert was not delivered to %s", reasons[-1])
+    if any(taken):
+        return None
+    return name_ranges(reasons) or "the connection names no target"
 
 
 def _start(work: Callable[[int], None], place: int) -> threading.Thread:
@@ -67,13 +71,11 @@ def _open_service(url: str) -> NotifyBase | None:
         return None
 
 
-def _deliver(service: NotifyBase | None, alert: Alert) -> bool:
+def _deliver(service: NotifyBase | None, message: Message) -> bool:
     try:
         with _hiding_addresses():
             # Not by an Apprise object: its worker threads would keep the process from ending.
-            type_ = "success" if alert.kind == "hold_ended" else "failure"
-            title, body = render_title(alert), render_body(alert)
-            return bool(service and service.notify(body=body, title=title, notify_type=type_))
+            return bool(service and service.notify(body=message.body, title=message.title, notify_type=message.type))
     except Exception as error:  # a receiver never fails a load
         # The text of the error may hold the address, and the address holds a token.
         log.warning("sending an alert raised %s", type(error).__name__)

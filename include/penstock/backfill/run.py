@@ -10,6 +10,7 @@ from penstock import advice
 from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger.backfill import lock_backfill, read_backfill, read_backfill_loads, read_backfill_progress
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.incident import end_load_incidents
 from penstock.ledger.load import create_load, read_load, supersede_failed_load
 from penstock.load.publish import refuse_old_generation
 from penstock.load.run import finish_load
@@ -113,6 +114,8 @@ def _plan_again(connection: Connection, pipeline: Pipeline, load_id: int, run_id
         backfill_id=load.backfill_id,
     )
     supersede_failed_load(connection, load_id, again.load_id)
+    why = f"load {again.load_id} loads its offsets again"
+    end_load_incidents(connection, pipeline.name, load_id, "penstock", why)
     return again.load_id
 
 

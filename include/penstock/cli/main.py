@@ -13,6 +13,7 @@ from penstock.cli.holes import holes
 from penstock.cli.maintain import maintain
 from penstock.cli.migrate import migrate
 from penstock.cli.plan import plan
+from penstock.cli.quality import quality
 from penstock.cli.rollback import rollback
 from penstock.cli.run import run
 from penstock.cli.settle import approve, discard
@@ -27,8 +28,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    check, migrate, plan, run, status, doctor, approve, discard, accept_loss, adopt, backfill, rollback, verify, holes,
-    maintain,
+    check, migrate, plan, run, status, quality, doctor, approve, discard, accept_loss, adopt, backfill, rollback,
+    verify, holes, maintain,
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command.__name__.replace("_", "-"))(command)

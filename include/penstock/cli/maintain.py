@@ -67,6 +67,7 @@ def _describe(done: "Maintained", *, dry_run: bool) -> str:
         (dropped.emptied, "quarantined records: their contents"),
         (dropped.tasks, "records of tasks of old attempts"),
         (dropped.tables, "tables of old attempts"),
+        (dropped.check_results, "results of checks"),
     ]
     parts = "; ".join(f"{count:,} {noun}" for count, noun in counts if count)
     return (

@@ -62,7 +62,7 @@ def accept_loss_in(connection: Connection, pipeline: Pipeline, who: str, why: st
     losses = date_losses(connection, pipeline, generation.generation_id, faults, answers.first_times)
     record_losses(connection, pipeline_id, generation.generation_id, losses, who, why)
     record_pipeline_event(connection, who, pipeline_id, "loss accepted", why)
-    end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}")
+    end_hold(connection, pipeline_id, f"{who} accepted the loss: {why}", who)
     message = f"{pipeline.name}: recorded as lost: {name_ranges(losses)}. The next run continues after the loss."
     return Accepted(tuple(losses), message)
 

@@ -214,6 +214,6 @@ def _write(connection: Connection, drafted: Adoption, who: str, why: str) -> Ado
     origins = {partition: drafted.origin(partition) for partition in drafted.positions}
     write_positions(connection, generation_id, drafted.log, drafted.positions, origins)
     record_pipeline_event(connection, who, drafted.pipeline_id, f"adopted generation {generation_id}", why)
-    end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}")
+    end_hold(connection, drafted.pipeline_id, f"{who} adopted the log: {why}", who)
     message = f"{name}: generation {generation_id} is loaded from now on; the next run starts it."
     return Adopted(generation_id, drafted.positions, message)

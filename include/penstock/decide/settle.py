@@ -9,6 +9,7 @@ from penstock.errors import FencedError, WrongUseError
 from penstock.ledger import load as ledger_load
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.event import record_event, require_reason, was_approved
+from penstock.ledger.incident import end_load_incidents
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.publish import Published, publish_load, sweep_old_attempts
@@ -38,6 +39,7 @@ def release_in(connection: Connection, load_id: int, who: str, why: str) -> Load
     if not ledger_load.release_load(connection, load):
         raise _changed(load)
     record_event(connection, who, load, "approved", why)
+    end_load_incidents(connection, load.pipeline, load_id, who, f"{who} decided to approve it: {why}")
     return read_load(connection, load_id)
 
 
@@ -60,6 +62,7 @@ def discard_in(connection: Connection, load_id: int, who: str, why: str) -> Load
     if not ledger_load.discard_load(connection, load):
         raise _changed(load)
     record_event(connection, who, load, LoadState.DISCARDED, why)
+    end_load_incidents(connection, load.pipeline, load_id, who, f"{who} decided to discard it: {why}")
     return read_load(connection, load_id)
 
 

@@ -1,5 +1,7 @@
 """The parts of a declaration as models of pydantic: columns, the target, checks."""
 
+import hashlib
+import json
 import re
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -184,6 +186,12 @@ class Check(BaseModel):
                 f"unknown expectation {clip(expect)}{suggest(expect, ALL_EXPECTATIONS)}; allowed: {_nearest(expect)}"
             )
         return expect
+
+    @property
+    def check_id(self) -> str:
+        """Eight digits that are the same for the same expectation with the same arguments."""
+        described = json.dumps([self.expect, self.arguments], sort_keys=True)
+        return hashlib.sha256(described.encode()).hexdigest()[:8]
 
     @model_serializer
     def _flat(self) -> dict[str, Any]:

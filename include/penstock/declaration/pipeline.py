@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from penstock.declaration.alerts import Route
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.consistency import column_names, expand, find_mistakes
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
@@ -214,6 +215,9 @@ class Pipeline(BaseModel):
         description="how many days the quarantined records of a published load are kept whole; their offsets and "
         "reasons are kept longer; null for ever",
     )
+    keep_check_results_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=400, description="how many days the results of checks on ended loads are kept; null for ever"
+    )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
         description="the reaction if the log has lost offsets after the position: stop until a person decides, or "
@@ -235,6 +239,11 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The receivers of alerts."""
+        return (Route(to=self.alerts),) if self.alerts else ()
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:

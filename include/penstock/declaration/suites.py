@@ -56,6 +56,9 @@ class DefaultsFile(BaseModel):
     keep_quarantine_days: Any = Field(
         default=None, description="keep_quarantine_days of the pipelines that do not declare it"
     )
+    keep_check_results_days: Any = Field(
+        default=None, description="keep_check_results_days of the pipelines that do not declare it"
+    )
 
 
 SETTINGS = tuple(name for name in DefaultsFile.model_fields if name not in ("checks", "suites"))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
 from penstock.ledger.statements import Statements
+from penstock.model.checks import condense, find_figure
 from penstock.model.load import CheckResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from decimal import Decimal
 
     from psycopg import sql
@@ -21,9 +23,46 @@ if TYPE_CHECKING:
 _statements = Statements("ledger/check_result")
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """The result of one check on one load. `figure` is the main figure that the check observed."""
+
+    load_id: int
+    load_kind: str
+    state: str
+    checked_at: datetime
+    kind: str
+    expectation: str
+    column: str | None
+    suite: str | None
+    check_id: str | None
+    severity: str
+    success: bool
+    partitions_failed: int
+    figure: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The figures of a failed check, in one partition or in the whole load."""
+
+    load_id: int
+    expectation: str
+    column: str | None
+    check_id: str | None
+    partition: int | None
+    observed: dict[str, Any]
+
+
 def record_checks(connection: Connection, load_id: int, attempt: int, results: Sequence[CheckResult]) -> None:
-    """Record the results of the checks on an attempt, in place of those of an earlier run."""
-    rows = [{**asdict(result), "ordinal": ordinal} for ordinal, result in enumerate(results)]
+    """Record the results of the checks on an attempt, in place of those of an earlier run.
+
+    Of a check of many partitions, the result of the whole load and those of failed partitions are recorded.
+    """
+    rows = [
+        {**asdict(result), "figure": find_figure(result), "ordinal": ordinal}
+        for ordinal, result in enumerate(condense(results))
+    ]
     _statements.execute(connection, "forget_checks", load_id=load_id, attempt=attempt)
     _statements.execute(connection, "record_checks", load_id=load_id, attempt=attempt, results=Jsonb(rows))
 
@@ -60,6 +99,22 @@ def read_failed_checks(connection: Connection, load_id: int, most: int) -> list[
 def count_failed_checks(connection: Connection, load_id: int) -> int:
     """Count the failed checks of the current attempt, whatever their severity."""
     return _statements.fetch_value(connection, int, "count_failed_checks", load_id=load_id)
+
+
+def read_history(connection: Connection, pipeline_id: int, pipeline: str, last: int) -> list[HistoryRow]:
+    """Read the results of the last loads of a pipeline that were checked, in the order of loads and checks."""
+    load_ids = _find_checked(connection, pipeline_id, last)
+    return _statements.fetch_all(connection, HistoryRow, "read_history", pipeline=pipeline, load_ids=load_ids)
+
+
+def read_failures(connection: Connection, pipeline_id: int, expectation: str, last: int) -> list[Failure]:
+    """Read the figures of an expectation where it failed, in the last loads that were checked."""
+    load_ids = _find_checked(connection, pipeline_id, last)
+    return _statements.fetch_all(connection, Failure, "read_failures", load_ids=load_ids, expectation=expectation)
+
+
+def _find_checked(connection: Connection, pipeline_id: int, last: int) -> list[int]:
+    return _statements.fetch_values(connection, int, "find_checked", pipeline_id=pipeline_id, last=last)
 
 
 # Great Expectations may own the connection that counts an attempt, so the caller runs these texts.

@@ -110,11 +110,13 @@ delete from penstock.check_result where load_id = %(load_id)s and attempt = %(at
 -- name: record_checks
 -- Records the results of expectations, of one partition or of the whole load. %(results)s is a JSON array.
 insert into penstock.check_result
-    (load_id, attempt, ordinal, kind, expectation, partition, "column", severity, success, observed)
-select %(load_id)s, %(attempt)s, r.ordinal, r.kind, r.expectation, r.partition, r."column", r.severity, r.success, r.observed
+    (load_id, attempt, ordinal, kind, expectation, partition, "column", severity, success, observed, suite, check_id,
+     figure)
+select %(load_id)s, %(attempt)s, r.ordinal, r.kind, r.expectation, r.partition, r."column", r.severity, r.success,
+       r.observed, r.suite, r.check_id, r.figure
 from jsonb_to_recordset(%(results)s)
      as r (ordinal int, kind text, expectation text, partition int, "column" text, severity text, success boolean,
-           observed jsonb)
+           observed jsonb, suite text, check_id text, figure numeric)
 
 -- name: keep_row_hashes
 -- Stores the fingerprint of each partition's rows, where the plan has one range of the partition.
@@ -183,7 +185,7 @@ where k.load_id = %(load_id)s and k.severity = 'warning' and not k.success and k
 
 -- name: read_failed_checks
 -- The first failed checks of the current attempt: those that hold the load, then the others, in their order.
-select k.kind, k.expectation, k.partition, k."column", k.severity, k.success, k.observed
+select k.kind, k.expectation, k.partition, k."column", k.severity, k.success, k.observed, k.suite, k.check_id
 from penstock.check_result k join penstock.load l using (load_id, attempt)
 where k.load_id = %(load_id)s and not k.success
 order by k.severity <> 'error', k.ordinal limit %(most)s
@@ -192,3 +194,26 @@ order by k.severity <> 'error', k.ordinal limit %(most)s
 -- How many checks failed for the current attempt.
 select count(*) as failed from penstock.check_result k join penstock.load l using (load_id, attempt)
 where k.load_id = %(load_id)s and not k.success
+
+-- name: find_checked
+-- The last loads of a pipeline whose current attempt was checked.
+select l.load_id
+from penstock.load l
+cross join lateral (select from penstock.check_result k where k.load_id = l.load_id and k.attempt = l.attempt limit 1) c
+where l.pipeline_id = %(pipeline_id)s
+order by l.load_id desc limit %(last)s
+
+-- name: read_history
+-- The results of the checks on some loads, one row for each load and check.
+select load_id, load_kind, state, checked_at, kind, expectation, "column", suite, check_id, severity, success,
+       partitions_failed, figure::float8 as figure
+from penstock.quality_history
+where pipeline = %(pipeline)s and load_id = any (%(load_ids)s::bigint[])
+order by load_id, ordinal
+
+-- name: read_failures
+-- The figures of an expectation where it failed, in some loads.
+select k.load_id, k.expectation, k."column", k.check_id, k.partition, k.observed
+from penstock.check_result k join penstock.load l on l.load_id = k.load_id and l.attempt = k.attempt
+where k.load_id = any (%(load_ids)s::bigint[]) and k.expectation = %(expectation)s and not k.success
+order by k.load_id, k.ordinal

@@ -8,6 +8,7 @@ update penstock.hold set cause = %(cause)s
 where pipeline_id = %(pipeline_id)s and kind = %(kind)s and ended_at is null
 
 -- name: end_hold
--- Ends the open hold of a pipeline. Without `ended_by`, a hold of another kind replaces it.
-update penstock.hold set ended_at = now(), ended_by = %(ended_by)s
+-- Ends the open hold of a pipeline, and returns its name if there was one. Without `ended_by`, a hold of another kind replaces it.
+update penstock.hold h set ended_at = now(), ended_by = %(ended_by)s
 where pipeline_id = %(pipeline_id)s and ended_at is null
+returning (select p.name from penstock.pipeline p where p.pipeline_id = h.pipeline_id)

@@ -18,7 +18,9 @@ from penstock.errors import FencedError, StageError, WrongUseError
 from penstock.ledger import check_result
 from penstock.ledger.connection import Connection, concerning
 from penstock.ledger.event import record_event
+from penstock.ledger.incident import end_load_incidents, see_incident
 from penstock.ledger.statements import Statements
+from penstock.model.incident import IncidentKind, Sighting, key_of_load
 from penstock.model.load import CheckResult, Load, LoadState
 from penstock.model.ranges import Range
 
@@ -130,6 +132,10 @@ def supersede_load(connection: Connection, pipeline: Pipeline, load: OpenLoad, a
             "the state of the load changed before it could be superseded.", pipeline=pipeline.name, load=load.load_id
         )
     record_event(connection, actor, read_load(connection, load.load_id), LoadState.SUPERSEDED, cause)
+    why = cause
+    if load.state == LoadState.HELD:
+        why = f"{cause}: the declaration of {pipeline.name} has changed, and its offsets are loaded again"
+    end_load_incidents(connection, pipeline.name, load.load_id, actor, why)
 
 
 def supersede_failed_load(connection: Connection, load_id: int, successor: int) -> None:
@@ -151,7 +157,9 @@ def end_open_loads(connection: Connection, pipeline_id: int, actor: str, cause: 
     """End the open loads of a pipeline that adopts another log."""
     where = {"pipeline_id": pipeline_id, "cause": cause}
     for ended in _statements.fetch_all(connection, _make_load_of_run, "end_open_loads", **where):
-        record_event(connection, actor, read_load(connection, ended.load_id), ended.state, cause)
+        load = read_load(connection, ended.load_id)
+        record_event(connection, actor, load, ended.state, cause)
+        end_load_incidents(connection, load.pipeline, load.load_id, actor, cause)
 
 
 def begin_attempt(connection: Connection, load: Load) -> int:
@@ -199,6 +207,16 @@ def hold_load(connection: Connection, load: Load, cause: str) -> None:
     where = {"load_id": load.load_id, "attempt": load.attempt}
     _change(connection, "hold_load", load, LoadState.HELD, **where, cause=cause)
     record_event(connection, "penstock", load, LoadState.HELD, cause)
+    sighting = Sighting(
+        load.pipeline,
+        IncidentKind.HELD_LOAD,
+        key_of_load(load.load_id),
+        cause,
+        advice.settle_held(load.load_id),
+        load.load_id,
+        load.ranges,
+    )
+    see_incident(connection, sighting, load.declaration.routes)
 
 
 def fail_load(connection: Connection, load: Load, cause: str) -> None:

@@ -63,6 +63,11 @@ def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
     return _statements.execute(connection, "drop_old_tasks", pipeline_id=pipeline_id)
 
 
+def drop_check_results(connection: Connection, pipeline_id: int, days: int) -> int:
+    """Delete the results of checks on ended loads that were checked more than so many days ago."""
+    return _statements.execute(connection, "drop_check_results", pipeline_id=pipeline_id, days=days)
+
+
 def find_stray_merges(connection: Connection, pipeline_id: int) -> list[str]:
     """Find the tables of interrupted merges of a pipeline."""
     return _statements.fetch_values(connection, str, "find_stray_merges", pipeline_id=pipeline_id)

@@ -56,6 +56,18 @@ delete from penstock.stage_task t
 using penstock.load l
 where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s and t.attempt < l.attempt
 
+-- name: drop_check_results
+-- Deletes the results of checks on loads that have ended, after their keeping time. Each load is looked up through the
+-- key: the table holds the results of all pipelines, and most old loads have none left.
+delete from penstock.check_result k
+where k.load_id = any (array(
+    select l.load_id
+    from penstock.load l
+    cross join lateral (select from penstock.check_result r where r.load_id = l.load_id limit 1) found
+    where l.pipeline_id = %(pipeline_id)s and l.planned_at < now() - make_interval(days => %(days)s)
+      and l.state not in ('planned', 'staging', 'staged', 'validated', 'held')))
+  and k.checked_at < now() - make_interval(days => %(days)s)
+
 -- name: find_stray_merges
 -- Tables of interrupted merges of a pipeline: they never became leaves.
 select c.relname as name

@@ -48,6 +48,11 @@ def lock_pipeline_now(connection: Connection, pipeline_id: int) -> None:
     _statements.execute(connection, "lock_pipeline_now", pipeline_id=pipeline_id)
 
 
+def mark_up_to_date(connection: Connection, pipeline_id: int) -> None:
+    """Record that a plan found nothing new to load."""
+    _statements.execute(connection, "mark_up_to_date", pipeline_id=pipeline_id)
+
+
 def find_pipeline(connection: Connection, name: str) -> int | None:
     """The number of a pipeline; None before its first plan."""
     return next(iter(_statements.fetch_values(connection, int, "find_pipeline", name=name)), None)

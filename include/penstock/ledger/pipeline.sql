@@ -15,6 +15,10 @@ select pipeline_id from penstock.pipeline where name = %(name)s for no key updat
 -- Takes the same lock, or raises an error at once: the session that holds it may wait for a lock of this session.
 select from penstock.pipeline where pipeline_id = %(pipeline_id)s for no key update nowait
 
+-- name: mark_up_to_date
+-- Records that a plan found nothing new to load. The transaction holds the lock of the row already.
+update penstock.pipeline set up_to_date_at = now() where pipeline_id = %(pipeline_id)s
+
 -- name: find_pipeline
 -- The number of a pipeline; no row before its first plan.
 select pipeline_id from penstock.pipeline where name = %(name)s

@@ -14,6 +14,7 @@ from penstock.ledger.connection import Connection, open_ledger
 from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
 from penstock.ledger.generation import Position, open_generation, open_positions
 from penstock.ledger.hold import begin_hold, end_hold
+from penstock.ledger.incident import see_incident
 from penstock.ledger.load import (
     create_load,
     find_load_of_run,
@@ -22,7 +23,8 @@ from penstock.ledger.load import (
     read_load,
     supersede_load,
 )
-from penstock.ledger.pipeline import lock_pipeline, register_pipeline
+from penstock.ledger.pipeline import lock_pipeline, mark_up_to_date, register_pipeline
+from penstock.load.failure import end_failures
 from penstock.load.log_check import (
     Answers,
     date_losses,
@@ -31,13 +33,15 @@ from penstock.load.log_check import (
     read_ledger_state,
     record_losses,
 )
+from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.load import OPEN_STATES, LoadState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.load import OpenLoad
+    from penstock.load.log_check import Loss
     from penstock.model.load import Load
     from penstock.model.log import TopicLog
 
@@ -66,7 +70,7 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
                     return plan_in(connection, pipeline, run_id, answers)
             except LogLostError as error:
                 if pipeline_id is not None:
-                    begin_hold(connection, pipeline_id, error.hold, error.what)
+                    begin_hold(connection, pipeline_id, pipeline, error)
                 connection.commit()
                 raise
 
@@ -107,10 +111,14 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
     if answers.faults:
         raise make_log_error(pipeline, answers.faults, losses)
     record_losses(connection, pipeline_id, generation_id, losses, "penstock", "on_loss: record")
+    if losses:
+        _see_loss(connection, pipeline, losses)
     end_hold(connection, pipeline_id, f"run {run_id} found the log as it has to be")
     ended_hold = fenced.load_id if fenced and fenced.state == LoadState.HELD else None
     recorded = f" Recorded as lost, and skipped: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
+        mark_up_to_date(connection, pipeline_id)
+        end_failures(connection, pipeline.name, None)
         message = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
         return Planned(None, message, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
@@ -168,6 +176,20 @@ def _fence(connection: Connection, pipeline_id: int, pipeline: Pipeline, run_id:
         )
     supersede_load(connection, pipeline, found, "penstock", f"run {run_id} planned again")
     return found
+
+
+def _see_loss(connection: Connection, pipeline: Pipeline, losses: Sequence[Loss]) -> None:
+    """Record one incident for all losses, because partitions lose their records together."""
+    sighting = Sighting(
+        pipeline.name,
+        IncidentKind.LOSS,
+        IncidentKind.LOSS,
+        name_ranges(losses),
+        advice.ACCEPT_OR_PREVENT_LOSS,
+        ranges=tuple(loss.range for loss in losses),
+        is_over=True,
+    )
+    see_incident(connection, sighting, pipeline.routes)
 
 
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:

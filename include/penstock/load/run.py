@@ -11,6 +11,7 @@ from penstock.errors import HeldError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
 from penstock.ledger.work_lock import working_on
+from penstock.load.failure import recording_failures
 from penstock.load.plan import plan_load, preview_plan
 from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging
@@ -31,7 +32,8 @@ def run_load(
     settings: Settings, pipeline: Pipeline, run_id: str, report: Callable[[str], None], spark_log: TextIO
 ) -> Load | None:
     """Load the new records of the topic, and return the published load; None if there was nothing new."""
-    planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
+    with recording_failures(settings.db, pipeline), concerning(pipeline.name):
+        planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
     report(planned.message)
     if planned.load is None:
         return None
@@ -42,7 +44,8 @@ def finish_load(settings: Settings, load_id: int, report: Callable[[str], None],
     """Do the steps after the plan that are not done yet. Every error names the load and its ranges."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
-    with concerning(load=load), working_on(settings.db, load_id):
+    failures = recording_failures(settings.db, load.declaration, load)
+    with failures, concerning(load=load), working_on(settings.db, load_id):
         return _finish(settings, load_id, report, spark_log)
 
 

@@ -13,6 +13,7 @@ from penstock.kafka.readers.contract import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
 from penstock.ledger.stage_task import lock_staging, read_stage_tasks
+from penstock.load.failure import see_failure
 from penstock.model.load import STAGED_STATES, LoadState
 from penstock.model.ranges import cut_chunks, group_chunks
 from penstock.spark.driver import find_first_failure, keeping_error
@@ -93,6 +94,7 @@ def run_stage(
     except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
         with keeping_error(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
+            see_failure(connection, load.declaration, load, error)
         raise
 
 

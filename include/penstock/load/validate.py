@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.errors import ChecksCrashedError, FencedError
+from penstock.errors import ChecksCrashedError, FencedError, name_ranges
 from penstock.ledger.check_result import count_warnings, keep_row_hashes, lock_load
 from penstock.ledger.connection import Connection, connect
+from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
+from penstock.model.incident import IncidentKind, Sighting
 from penstock.target.postgres.attempt import attempt_table, revoke_checks
 from penstock.target.postgres.rows import hash_row
 
@@ -112,14 +114,32 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     staged = attempt_table(load.load_id, load.attempt)
     keep_row_hashes(connection, load.load_id, checked.row_hashes, staged, hash_row(load.declaration))
     cause = describe_failures(results)
+    warned = [result for result in _failed_checks(results) if result.severity == "warning"]
+    if load.kind == "live":
+        _see_warnings(connection, load, warned)
     if cause is None:
         pass_checks(connection, load)
     else:
         hold_load(connection, load, cause)
     settled = read_load(connection, load.load_id)
-    warned = [result for result in _failed_checks(results) if result.severity == "warning"]
     summary = _describe_held(settled) if cause else _describe_passed(settled, len(results), warned)
     return Verdict(settled, load.attempt, passed=cause is None, cause=cause, warnings=len(warned), summary=summary)
+
+
+def _see_warnings(connection: Connection, load: Load, warned: Sequence[CheckResult]) -> None:
+    """Record one incident for each check that warns, and end those of the checks that no longer warn."""
+    failed: dict[str, list[CheckResult]] = {}
+    for result in warned:
+        failed.setdefault(f"{result.expectation} {result.column or ''}".rstrip(), []).append(result)
+    for key, results in failed.items():
+        message = name_ranges([describe_result(result) for result in results])
+        sighting = Sighting(
+            load.pipeline, IncidentKind.FAILED_CHECK, key, message, advice.SEE_WARNINGS, load.load_id, load.ranges
+        )
+        see_incident(connection, sighting, load.declaration.routes)
+    why = f"load {load.load_id} passes the check"
+    kinds = [IncidentKind.FAILED_CHECK]
+    end_incidents(connection, load.pipeline, kinds, None, by="penstock", why=why, except_keys=list(failed))
 
 
 def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:

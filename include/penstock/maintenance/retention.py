@@ -73,3 +73,9 @@ def empty_quarantine(connection: Connection, pipeline: Pipeline, pipeline_id: in
 def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
     """Drop the ledger's rows about stage tasks of attempts that were not the last of their load."""
     return maintenance.drop_old_tasks(connection, pipeline_id)
+
+
+def drop_check_results(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:
+    """Drop the results of checks after their keeping time, if there is one. The causes of holds stay in the ledger."""
+    days = pipeline.keep_check_results_days
+    return 0 if days is None else maintenance.drop_check_results(connection, pipeline_id, days)

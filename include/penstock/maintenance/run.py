@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from penstock import advice
 from penstock.errors import FencedError, MergeError, PenstockError, name_few
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import find_open_loads
 from penstock.ledger.maintenance import forget_left_out, lock_maintenance, read_left_out, record_left_out
 from penstock.ledger.pipeline import find_pipeline
 from penstock.maintenance.retention import (
+    drop_check_results,
     drop_kept_rows,
     drop_old_tasks,
     drop_stray_merges,
     drop_uncounted,
     empty_quarantine,
 )
+from penstock.model.incident import IncidentKind, Sighting
 from penstock.target.postgres.leaves import read_leaves
 from penstock.target.postgres.levels import plan_merges, predict_merges
 from penstock.target.postgres.merge import InUseError, LeafError, Merge, check_leaf, merge_leaves
@@ -41,6 +44,7 @@ class Dropped:
     emptied: int = 0
     tasks: int = 0
     tables: int = 0
+    check_results: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,23 @@ def maintain(uri: str, pipeline: Pipeline, report: Callable[[str], None]) -> Mai
         merging = _Merging(uri, connection, pipeline, pipeline_id, report)
         merging.run()
         after = len(read_leaves(connection, pipeline, pipeline_id))
+        left_out = tuple(merging.left_out.values())
+        done = Maintained(pipeline.name, dropped, before, after, merging.merges, left_out)
+        _see_left_out(connection, pipeline, done)
+        connection.commit()
     if merging.failed:
         raise merging.failed[0]
-    return Maintained(pipeline.name, dropped, before, after, merging.merges, tuple(merging.left_out.values()))
+    return done
+
+
+def _see_left_out(connection: Connection, pipeline: Pipeline, done: Maintained) -> None:
+    """Record the leaves that cannot be merged as one incident; it ends when all leaves can be merged."""
+    kind = IncidentKind.UNMERGED_LEAVES
+    if done.refused is None:
+        end_incidents(connection, pipeline.name, [kind], None, by="penstock", why="no leaf is left out of the merges")
+    else:
+        sighting = Sighting(pipeline.name, kind, kind, done.refused.what, done.refused.next_step)
+        see_incident(connection, sighting, pipeline.routes)
 
 
 class _Merging:
@@ -205,10 +223,11 @@ def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Cal
     uncounted = drop_uncounted(connection, pipeline_id)
     emptied = empty_quarantine(connection, pipeline, pipeline_id)
     tasks = drop_old_tasks(connection, pipeline_id)
+    results = drop_check_results(connection, pipeline, pipeline_id)
     end()
     tables = find_store(pipeline).sweep(connection) + drop_stray_merges(connection, pipeline_id)
     end()
-    return Dropped(tuple(kept), uncounted, emptied, tasks, tables)
+    return Dropped(tuple(kept), uncounted, emptied, tasks, tables, results)
 
 
 def _read_unfinished(connection: Connection, pipeline: Pipeline) -> list[int]:

@@ -97,3 +97,4 @@ class CheckResult:
     success: bool
     observed: dict[str, Any]
     suite: str | None = None  # the suite of files that a declared check comes from
+    check_id: str | None = None  # the same for the same expectation with the same arguments

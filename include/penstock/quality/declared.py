@@ -87,16 +87,24 @@ def translate(check: Check, result: ExpectationValidationResult, rows: int, stop
 
     `stop` is the condition by which a value of a row stopped the check: then it has failed.
     """
-    make = partial(CheckResult, "declared", check.expect, column=check.arguments.get("column"), severity=check.severity)
+    make = partial(
+        CheckResult,
+        "declared",
+        check.expect,
+        column=check.arguments.get("column"),
+        severity=check.severity,
+        suite=check.suite,
+        check_id=check.check_id,
+    )
     if stop is not None:
-        yield make(partition=None, success=False, observed={"error": stop}, suite=check.suite)
+        yield make(partition=None, success=False, observed={"error": stop})
         return
     if check.expect not in OWN_EXPECTATIONS:
         success, observed = observe(check, result, rows)
-        yield make(partition=None, success=success, observed=observed, suite=check.suite)
+        yield make(partition=None, success=success, observed=observed)
         return
     details = (result.result or {}).get("details") or {}
-    yield make(partition=None, success=bool(result.success), observed=details["observed"], suite=check.suite)
+    yield make(partition=None, success=bool(result.success), observed=details["observed"])
     for judged in details.get("partitions", ()):
         place, success, observed = judged["partition"], judged["success"], judged["observed"]
-        yield make(partition=place, success=success, observed=observed, suite=check.suite)
+        yield make(partition=place, success=success, observed=observed)

@@ -8,7 +8,6 @@ moves the rows and changes the counts. A process that dies before it has moved n
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,7 +26,7 @@ from penstock.ledger.quarantine import SetAside, count_moved, move_to_quarantine
 from penstock.ledger.statements import Statements
 from penstock.model.load import CheckResult, LoadState
 from penstock.model.ranges import Range
-from penstock.quality.checker import choose_access, grant_reads, open_checker, refuse_strong
+from penstock.quality.checker import choose_access, grant_reads, name_condition, open_checker, refuse_strong
 from penstock.quality.predicates import compose_no_rows, judge
 from penstock.records.quarantine import describe_headers
 from penstock.target.postgres.attempt import attempt_table
@@ -48,8 +47,6 @@ Place = tuple[int, int]
 MOST_SAMPLES = 10
 # Records are set aside in transactions of this many, because no transaction may be open while Kafka is read.
 SET_ASIDE_AT_ONCE = 500
-# Classes of SQLSTATE whose messages name objects and settings, never values.
-NO_VALUES = ("08", "25", "42501", "53", "55", "57", "58")
 
 
 @dataclass(slots=True)
@@ -103,7 +100,7 @@ def try_rule(connection: psycopg.Connection[Any], pipeline: Pipeline, rule: Rule
     try:
         _statements.execute(connection, "try_rule", pieces)
     except psycopg.Error as error:
-        raise _crashed(rule, pipeline.name, load, error, hide=False) from None  # its text may quote the database
+        raise _crashed(rule, pipeline.name, load, error) from error
 
 
 def _count_rows(judged: Judged, moved: Mapping[str, int]) -> int:
@@ -145,7 +142,7 @@ def _count_failed(checking: Connection, load: Load, judged: Judged) -> None:
     except psycopg.Error as error:
         if isinstance(error, psycopg.DataError) and not judged.crashed:
             raise
-        raise _crashed(None, load.pipeline, load, error) from None  # the text may quote values of rows
+        raise _crashed(None, load.pipeline, load, error) from error
     judged.passed = sum(rows for rule, rows in found if rule is None)
     judged.failed = Counter({rule: rows for rule, rows in found if rule is not None})
 
@@ -197,9 +194,9 @@ def _runs(checking: Connection, load: Load, range_: Range, rules: Sequence[Rule]
     try:
         _statements.execute(checking, "judge_range", pieces, **where)
     except psycopg.DataError as error:
-        return _quote(error)
+        return name_condition(error)
     except psycopg.Error as error:
-        raise _crashed(None, load.pipeline, load, error) from None  # the text may quote values of rows
+        raise _crashed(None, load.pipeline, load, error) from error
     finally:
         checking.rollback()
     return None
@@ -304,22 +301,13 @@ def _make_failed(partition: int, offset: int, rule: int) -> tuple[Place, tuple[i
     return (partition, offset), (rule, None)
 
 
-def _quote(error: psycopg.Error) -> str:
-    """Quote the server without the values that its message may quote."""
-    words = re.sub(r'"[^"]*"', "…", (error.diag.message_primary or "no reason given").partition(":")[0])
-    return f"{words} (SQLSTATE {error.sqlstate})"
-
-
-def _crashed(
-    rule: Rule | None, pipeline: str, load: Load | None, error: psycopg.Error, *, hide: bool = True
-) -> RuleCrashedError:
-    """Make the error of a rule that cannot run. A message that may quote a value of a row is left out."""
-    state = error.sqlstate or ""
-    known = not hide or state.startswith(NO_VALUES) or error.diag.statement_position is not None
-    message = (error.diag.message_primary or str(error).partition("\n")[0]) if known else "the server stopped"
+def _crashed(rule: Rule | None, pipeline: str, load: Load | None, error: psycopg.Error) -> RuleCrashedError:
+    """Make the error of a rule that cannot run. The cursor of the checks has left out the values of rows."""
     named = f"the rule {rule.name}" if rule else "a rule"
+    words = (error.diag.message_primary or str(error)).partition("\n")[0].rstrip(".")
+    state = "" if "SQLSTATE" in words else f" (SQLSTATE {error.sqlstate or 'none'})"
     return RuleCrashedError(
-        f"{named} cannot run: {message} (SQLSTATE {state or 'none'}).",
+        f"{named} cannot run: {words}{state}.",
         pipeline=pipeline,
         load=load.load_id if load else None,
         next_step=advice.CORRECT_RULE,

@@ -8,10 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from penstock import advice
+from penstock.errors import MOST_NAMED
 from penstock.holes.examination import count_holes, name_holes
 from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.generation import read_newest_generation_of
+from penstock.ledger.incident import end_incidents, see_incident
+from penstock.ledger.status import read_pipelines
 from penstock.ledger.verification import (
     FaultRow,
     begin_verification,
@@ -20,6 +23,7 @@ from penstock.ledger.verification import (
     request_chunks,
     take_reread,
 )
+from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
 from penstock.target.base import RowSum
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.ledger.connection import Connection
     from penstock.ledger.verification import StagedChunk
     from penstock.settings import Settings
 
@@ -244,7 +249,25 @@ def _end(progress: _Progress) -> Verified:
         )
         faults = [_make_row(fault) for fault in verified.faults]
         end_verification(connection, progress.verification_id, counts, faults)
+        _see_faults(connection, progress.pipeline, verified)
     return verified
+
+
+def _see_faults(connection: Connection, pipeline: Pipeline, verified: Verified) -> None:
+    """Record the faults as one incident; it ends when the pipeline has no known fault."""
+    if verified.faults:
+        sighting = Sighting(
+            pipeline.name,
+            IncidentKind.FAILED_VERIFICATION,
+            IncidentKind.FAILED_VERIFICATION,
+            f"{verified.summary} The first: {verified.faults[0]}",
+            f"see penstock.faults, and {' '.join(verified.next_steps)}",
+            ranges=tuple(fault.range for fault in verified.faults[:MOST_NAMED] if fault.range),
+        )
+        see_incident(connection, sighting, pipeline.routes)
+    elif not any(row.faults for row in read_pipelines(connection, [pipeline.name])):
+        why = f"verification {verified.verification_id} found no fault"
+        end_incidents(connection, pipeline.name, [IncidentKind.FAILED_VERIFICATION], None, by="penstock", why=why)
 
 
 def _make_row(fault: Fault) -> FaultRow:

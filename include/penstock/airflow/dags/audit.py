@@ -71,7 +71,7 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
 def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "owner": pipeline.owner,
-        "on_failure_callback": PipelineNotifier(pipeline.name, pipeline.alerts),
+        "on_failure_callback": PipelineNotifier(pipeline),
         "on_retry_callback": log_retry,
         **retry(pipeline.retries),
     }

@@ -59,6 +59,6 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
                 task_id=pipeline.name,
                 python_callable=partial(maintain, pipeline.name),
                 owner=pipeline.owner,
-                on_failure_callback=PipelineNotifier(pipeline.name, pipeline.alerts),
+                on_failure_callback=PipelineNotifier(pipeline),
             )
     return dag

@@ -98,7 +98,7 @@ def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:
         **retry(pipeline.retries),
         "owner": pipeline.owner,
         "execution_timeout": timedelta(minutes=pipeline.timeout_minutes),
-        "on_failure_callback": PipelineNotifier(pipeline.name, pipeline.alerts),
+        "on_failure_callback": PipelineNotifier(pipeline),
         "on_retry_callback": log_retry,
     }
 

@@ -8,7 +8,7 @@ from airflow.sdk import get_current_context
 
 from penstock.airflow.connections import read_db, read_kafka
 from penstock.airflow.declarations import read_named
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import find_person, refuse_unknown
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,6 @@ FIELDS = ("pipeline", "why")
 
 def accept() -> None:
     """Accept the loss of the pipeline that the form names, in the name of the user who triggered the run."""
-    from penstock.airflow.alerts import alert_due
     from penstock.decide.accept_loss import accept_loss
 
     context = get_current_context()
@@ -27,4 +26,4 @@ def accept() -> None:
         kafka, who = read_kafka(pipeline.kafka), find_person(context)
         accepted = accept_loss(read_db(), kafka, pipeline, who, context["params"]["why"])
     log.info(accepted.message)
-    alert_due(pipeline.alerts, pipeline.name, context)
+    send_notices()

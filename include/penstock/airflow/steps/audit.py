@@ -10,7 +10,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from penstock.airflow.connections import read_db, read_kafka, read_settings
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import find_person, refuse_unknown
 from penstock.errors import ProofError, name_few
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 FIELDS = ("share",)
-# A wrong finding of these settings fails the task and alerts, because records are about to be deleted.
-URGENT = ("headroom", "open transactions")
 
 
 def verify(pipeline: Pipeline) -> None:
@@ -51,12 +49,14 @@ def verify(pipeline: Pipeline) -> None:
                 next_step=f"see penstock.faults, and {' '.join(verified.next_steps)} The DAG penstock_backfill does "
                 "the same as `penstock backfill`.",
             )
+    send_notices()
 
 
 def examine(pipeline: Pipeline) -> None:
     """Examine the settings of a pipeline; the task fails only if records are about to be deleted."""
     from penstock.doctor.answers import read_known
     from penstock.doctor.examination import examine_pipelines
+    from penstock.doctor.incidents import see_urgent
     from penstock.ledger.connection import open_ledger
 
     with deciding_retries(pipeline.name):
@@ -66,8 +66,10 @@ def examine(pipeline: Pipeline) -> None:
         for finding in diagnosis.findings:
             if finding.level != "ok":
                 log.warning("%s: %s Next: %s", finding.setting, finding.told, finding.change)
-        urgent = [finding for finding in diagnosis.findings if finding.level == "wrong" and finding.setting in URGENT]
+        with open_ledger(read_db()) as connection:
+            urgent = see_urgent(connection, pipeline, diagnosis)
         if urgent:
             raise ProofError(
                 " ".join(finding.told for finding in urgent), pipeline=pipeline.name, next_step=urgent[0].change
             )
+    send_notices()

@@ -9,7 +9,7 @@ from airflow.sdk import get_current_context
 
 from penstock.airflow.connections import read_db, read_kafka, read_kafka_of
 from penstock.airflow.declarations import read_named
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def plan() -> list[int]:
             return []
         planned = plan_backfill(read_db(), kafka, pipeline, request, context["run_id"])
     log.info(planned.message)
+    send_notices()
     return list(planned.load_ids)
 
 
@@ -53,6 +54,7 @@ def publish(alias: AssetAlias, load_id: int) -> None:
     log.info(published.message)
     load = published.load
     get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
+    send_notices()
 
 
 def _read_form(params: Mapping[str, Any], who: str) -> Request:

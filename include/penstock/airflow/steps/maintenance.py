@@ -6,7 +6,7 @@ import logging
 
 from penstock.airflow.connections import read_db
 from penstock.airflow.declarations import read_named
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 
 log = logging.getLogger(__name__)
 
@@ -26,3 +26,4 @@ def maintain(name: str) -> None:
         )
         if done.refused:
             raise done.refused
+    send_notices()

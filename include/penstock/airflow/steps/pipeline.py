@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import get_current_context
 
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import describe_load, refuse_unknown
 from penstock.airflow.settle_runs import DAG_ID as SETTLE
 from penstock.airflow.settle_runs import name_run, start_run
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Asset
-    from airflow.sdk.definitions.context import Context
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.ranges import Range
@@ -39,7 +38,10 @@ def plan(pipeline: Pipeline) -> int | None:
             # The same hold, with a next step that names the DAG.
             raise _make_hold(error.what, pipeline.name, error.load, error.ranges) from error
     log.info(planned.message)
-    _alert(pipeline, planned.ended_hold, context)
+    if planned.ended_hold is not None:
+        reason = f"the declaration of {pipeline.name} has changed, and its offsets are loaded again"
+        log.info("load %s is no longer held: %s.", planned.ended_hold, reason)
+    send_notices()
     return planned.load.load_id if planned.load else None
 
 
@@ -55,6 +57,7 @@ def validate(load_id: int) -> None:
         verdict = validate_load(read_db(), load_id, read_db_checker(), read_kafka_of(load_id))
         if not verdict.passed:
             raise _make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
+    send_notices()
 
 
 def publish(asset: Asset, load_id: int) -> None:
@@ -68,6 +71,7 @@ def publish(asset: Asset, load_id: int) -> None:
     # A second run of the task makes a second event, because the first run may have died between its COMMIT and its
     # event. Readers of the asset know the load by its number.
     get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+    send_notices()
 
 
 def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range]) -> HeldError:
@@ -86,13 +90,3 @@ def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[R
         next_step=f"{answer} to approve or to discard it (or `penstock approve {load_id} --why …`, `penstock discard "
         f"{load_id} --why …`); or change the declaration: the next run then plans its offsets again.",
     )
-
-
-def _alert(pipeline: Pipeline, ended_hold: int | None, context: Context) -> None:
-    from penstock.airflow.alerts import alert_due, alert_end_of_hold
-
-    alert_due(pipeline.alerts, pipeline.name, context)
-    if ended_hold is not None:
-        reason = f"the declaration of {pipeline.name} has changed, and its offsets are loaded again"
-        log.info("load %s is no longer held: %s.", ended_hold, reason)
-        alert_end_of_hold(pipeline.alerts, pipeline.name, ended_hold, reason, context)

@@ -9,7 +9,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from penstock.airflow.connections import read_db, read_kafka_of
-from penstock.airflow.failures import deciding_retries
+from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import asset_of, describe_load
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ FIELDS = ("load_id", "decision", "why")
 
 def settle(alias: AssetAlias, decided: Mapping[str, str] | None) -> None:
     """Approve or discard the load of the run, in the name of the person who decided."""
-    from penstock.airflow.alerts import alert_end_of_hold
-
     context = get_current_context()
     load_id = context["params"]["load_id"]
     if decided is None:
@@ -37,8 +35,7 @@ def settle(alias: AssetAlias, decided: Mapping[str, str] | None) -> None:
         load = _decide(decision, load_id, who, why)
     if decision == APPROVE:
         context["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
-    reason = f"{who} decided to {decision} it: {why}"
-    alert_end_of_hold(load.declaration.alerts, load.pipeline, load.load_id, reason, context)
+    send_notices()
 
 
 def _decide(decision: str, load_id: int, who: str, why: str) -> Load:

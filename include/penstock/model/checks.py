@@ -1,0 +1,78 @@
+"""The results of checks: what the ledger keeps of them, and the one figure of each that people compare."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from penstock.model.load import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# A topic may have a thousand partitions. A check of more partitions than LISTED keeps one result of the whole load and
+# at most MOST_FAILED results of partitions that failed.
+LISTED, MOST_FAILED = 8, 100
+# The names of the figures that count what is wrong, or that are compared: the first that an expectation observed
+# counts. Names in one row are added.
+FIGURES = (
+    ("outside",),
+    ("twice", "quarantined_too"),
+    ("overlapping", "unread"),
+    ("unaccounted",),
+    ("failed",),
+    ("observed_value",),
+    ("unexpected_count",),
+)
+
+
+def find_figure(result: CheckResult) -> float | None:
+    """Find the main figure among those observed; None if the expectation observed no number."""
+    for names in FIGURES:
+        found: list[float] = [result.observed[name] for name in names if _is_number(result.observed.get(name))]
+        if found:
+            return sum(found)
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def condense(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Condense the results of each check, so that the ledger does not grow with the number of partitions."""
+    return [kept for _, group in groupby(results, key=_check) for kept in _condense_check(list(group))]
+
+
+def _check(result: CheckResult) -> tuple[object, ...]:
+    return result.kind, result.expectation, result.column, result.suite, result.check_id
+
+
+def _condense_check(results: list[CheckResult]) -> Iterator[CheckResult]:
+    whole = [result for result in results if result.partition is None]
+    partitions = [result for result in results if result.partition is not None]
+    if len(partitions) <= LISTED:
+        yield from results
+        return
+    failed = [result for result in partitions if not result.success]
+    yield from whole or [_sum_up(partitions, len(failed))]
+    yield from failed[:MOST_FAILED]
+
+
+def _sum_up(partitions: Sequence[CheckResult], failed: int) -> CheckResult:
+    first = partitions[0]
+    figures = [figure for figure in map(find_figure, partitions) if figure is not None]
+    observed: dict[str, Any] = {"judged": len(partitions), "partitions": failed}
+    if figures:
+        observed["observed_value"] = sum(figures)
+    return CheckResult(
+        first.kind,
+        first.expectation,
+        None,
+        first.column,
+        first.severity,
+        failed == 0,
+        observed,
+        first.suite,
+        first.check_id,
+    )
