@@ -357,4 +357,7 @@ ACCEPT_OR_PREVENT_LOSS = (
     "nothing to do if this loss is acceptable; otherwise raise the topic's retention, load more often, or declare "
     "`on_loss: stop`."
 )
+WRITE_ALERT_CONNECTION = 'write it as Airflow does, such as {"conn_type": "generic", "password": "json://host/path"}.'
+LIST_INCIDENTS = "list the incidents: `penstock incidents`."
+GIVE_END_OF_MUTE = "give --for a duration such as 30m, 12h or 7d, or --until a time such as 2026-01-31T00:00:00Z."
 WRITE_ALERT_TARGET = "write it as apprise documents it, such as json://host/path, with blanks encoded as %20."

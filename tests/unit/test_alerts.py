@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from noticing import BEGAN, make_notice
 from penstock.alerts.delivery import read_alert_targets, send_message
 from penstock.alerts.message import MOST_LISTED, write_digest, write_notice
+from penstock.alerts.routes import find_routes
 from penstock.errors import WrongUseError
 from penstock.model.incident import IncidentKind
 from penstock.model.ranges import Range
@@ -47,7 +49,7 @@ def test_a_notice_names_pipeline_load_offsets_reason_next_step_time_and_link() -
         "What to do: `penstock approve 17 --why …` or `penstock discard 17 --why …`",
         "Since: 2026-11-19 10:00:00 UTC",
         "Run: http://localhost:8080/dags/orders/runs/1",
-        "Incident: 12",
+        "Incident: 12 (for silence: `penstock mute 12 --for 1d --why …`)",
     ]
 
 
@@ -61,7 +63,7 @@ def test_a_notice_without_a_load_says_so_and_leaves_the_link_out() -> None:
         "Reason: the log lost data",
         "What to do: look at the topic",
         "Since: 2026-11-19 10:00:00 UTC",
-        "Incident: 12",
+        "Incident: 12 (for silence: `penstock mute 12 --for 1d --why …`)",
     ]
 
 
@@ -173,4 +175,31 @@ def test_targets_are_read_from_password_extra_and_host() -> None:
 def test_an_invalid_target_is_refused_and_its_text_is_not_shown() -> None:
     with pytest.raises(WrongUseError, match="target 2") as caught:
         read_alert_targets("json://a s3cr3t-token")
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_receivers_without_airflow_come_from_the_environment() -> None:
+    assert find_routes({}) is None
+    oncall = {"conn_type": "generic", "password": "json://c", "extra": json.dumps({"urls": ["json://d"]})}
+    find = find_routes(
+        {
+            "PENSTOCK_ALERTS": "json://a json://b",
+            "AIRFLOW_CONN_ONCALL": json.dumps(oncall),
+            "AIRFLOW_CONN_MAILS": "generic://:mailto%3A%2F%2Fu%3Ap%40host@",
+        }
+    )
+    assert find is not None
+    assert find("oncall") == ["json://c", "json://d"]
+    assert find("mails") == ["mailto://u:p@host"]
+    assert find("others") == ["json://a", "json://b"]
+    only = find_routes({"AIRFLOW_CONN_ONCALL": "generic://:json%3A%2F%2Fc@"})
+    assert only is not None
+    assert only("others") is None
+
+
+def test_an_invalid_connection_in_the_environment_is_refused_and_not_shown() -> None:
+    find = find_routes({"AIRFLOW_CONN_ONCALL": '{"password": s3cr3t'})
+    assert find is not None
+    with pytest.raises(WrongUseError, match="AIRFLOW_CONN_ONCALL begins like JSON") as caught:
+        find("oncall")
     assert "s3cr3t" not in str(caught.value)

@@ -105,8 +105,8 @@ def _list_facts(notice: Notice) -> list[str]:
 
 
 def name_incident(incident_id: int) -> str:
-    """The number of an incident that is still open."""
-    return str(incident_id)
+    """The number of an incident that is still open, and the command that mutes it."""
+    return f"{incident_id} (for silence: `penstock mute {incident_id} --for 1d --why …`)"
 
 
 def write_time(moment: datetime) -> str:

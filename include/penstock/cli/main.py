@@ -10,8 +10,10 @@ from penstock.cli.backfill import backfill
 from penstock.cli.check import check
 from penstock.cli.doctor import doctor
 from penstock.cli.holes import holes
+from penstock.cli.incidents import incidents, mute, unmute
 from penstock.cli.maintain import maintain
 from penstock.cli.migrate import migrate
+from penstock.cli.notices import sending
 from penstock.cli.plan import plan
 from penstock.cli.quality import quality
 from penstock.cli.rollback import rollback
@@ -28,11 +30,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    check, migrate, plan, run, status, quality, doctor, approve, discard, accept_loss, adopt, backfill, rollback,
-    verify, holes, maintain,
+    check, migrate, plan, run, status, incidents, mute, unmute, quality, doctor, approve, discard, accept_loss, adopt,
+    backfill, rollback, verify, holes, maintain,
 )  # fmt: skip
+# Commands that read only send no notices.
+SENDING = (run, mute, unmute, approve, discard, accept_loss, adopt, backfill, rollback, verify, maintain)
 for command in COMMANDS:
-    app.command(command.__name__.replace("_", "-"))(command)
+    app.command(command.__name__.replace("_", "-"))(sending(command) if command in SENDING else command)
 if find_spec("penstock_stack"):
     # The embedded stack is for development and tests. Its package is only in a checkout, and in no wheel or image.
     from penstock_stack.command import app as stack_app

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from penstock.declaration.alerts import Route
+    from penstock.declaration.alerts import Route, Severity
     from penstock.ledger.connection import Connection
     from penstock.model.incident import Sighting
 
@@ -26,6 +26,9 @@ NoticeKind = Literal["opened", "reminder", "ended", "digest"]
 DIGEST_AT = timedelta(hours=6)
 # A process that sends a notice gives up long before.
 LEASE = timedelta(minutes=2)
+
+# A list for people is limited; the view has all.
+MOST_SHOWN = 200
 
 _statements = Statements("ledger/incident")
 
@@ -53,6 +56,31 @@ class Notice:
     ended_at: datetime | None
     ended_by: str | None
     ended_why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """An incident, as people see it."""
+
+    incident: int
+    pipeline: str
+    kind: IncidentKind
+    severity: Severity
+    state: Literal["open", "muted", "ended"]
+    load: int | None
+    ranges: tuple[Range, ...]
+    message: str
+    next_step: str
+    link: str | None
+    opened_at: datetime
+    last_seen_at: datetime
+    times_seen: int
+    ended_at: datetime | None
+    ended_by: str | None
+    ended_why: str | None
+    muted_until: datetime | None
+    muted_by: str | None
+    muted_why: str | None
 
 
 def see_incident(connection: Connection, sighting: Sighting, routes: Sequence[Route]) -> None:
@@ -120,6 +148,24 @@ def link_incidents(
     _statements.execute(connection, "link_incidents", **where, link=link, next_step=next_step)
 
 
+def read_incidents(connection: Connection, pipeline: str | None, *, ended: bool) -> list[Incident]:
+    """Read the newest incidents, of one pipeline or of all."""
+    where = {"pipeline": pipeline, "ended": ended, "incident_id": None, "most": MOST_SHOWN}
+    return _statements.fetch_all(connection, _make_incident, "read_incidents", **where)
+
+
+def read_incident(connection: Connection, incident_id: int) -> Incident | None:
+    """Read one incident."""
+    where = {"pipeline": None, "ended": True, "incident_id": incident_id, "most": 1}
+    return _statements.fetch_one(connection, _make_incident, "read_incidents", **where)
+
+
+def change_mute(connection: Connection, incident_id: int, until: datetime | None, who: str, why: str) -> bool:
+    """Mute an open incident until a time, or end its mute; False if there is no open incident of this number."""
+    where = {"incident_id": incident_id, "until": until, "who": who, "why": why}
+    return _statements.execute(connection, "change_mute", **where) == 1
+
+
 def find_due_routes(connection: Connection) -> list[str]:
     """Find the routes that have notices to send now."""
     return _statements.fetch_values(connection, str, "find_due_routes")
@@ -144,6 +190,10 @@ def postpone_notices(connection: Connection, notice_ids: Sequence[int], error: s
 def return_notices(connection: Connection, notice_ids: Sequence[int]) -> None:
     """Return notices that were claimed and not tried."""
     _statements.execute(connection, "return_notices", notice_ids=list(notice_ids))
+
+
+def _make_incident(kind: str, ranges: Sequence[Mapping[str, int]], **columns: Any) -> Incident:  # noqa: ANN401
+    return Incident(kind=IncidentKind(kind), ranges=tuple(Range(**each) for each in ranges), **columns)
 
 
 def _make_notice(kind: str, ranges: Sequence[Mapping[str, int]], **columns: Any) -> Notice:  # noqa: ANN401

@@ -57,6 +57,32 @@ update penstock.incident set link = %(link)s, next_step = coalesce(nullif(%(next
 where pipeline = %(pipeline)s and kind = any(%(kinds)s) and ended_at is null and link is null
   and (load_id is null or load_id = coalesce(%(load_id)s::bigint, load_id))
 
+-- name: read_incidents
+-- The newest incidents of a pipeline, or of all; the open ones, or those that have ended too.
+select incident_id as incident, pipeline, kind, severity, state, load_id as load, ranges, message, next_step, link, opened_at,
+       last_seen_at, times_seen, ended_at, ended_by, ended_why, muted_until, muted_by, muted_why
+from penstock.incidents
+where (%(pipeline)s::text is null or pipeline = %(pipeline)s) and (%(ended)s or ended_at is null)
+  and (%(incident_id)s::bigint is null or incident_id = %(incident_id)s::bigint)
+order by incident_id desc limit %(most)s
+
+-- name: change_mute
+-- Mutes an open incident until a time, or ends its mute, and keeps who decided and why. The event needs a pipeline that
+-- was planned before.
+with muted as (
+    update penstock.incident
+    set muted_until = %(until)s, muted_by = case when %(until)s::timestamptz is not null then %(who)s end,
+        muted_why = case when %(until)s::timestamptz is not null then %(why)s end
+    where incident_id = %(incident_id)s and ended_at is null
+    returning incident_id, pipeline
+), event as (
+    insert into penstock.event (actor, pipeline_id, what, why)
+    select %(who)s, p.pipeline_id,
+           case when %(until)s::timestamptz is null then 'unmuted' else 'muted' end || ' incident ' || m.incident_id, %(why)s
+    from muted m join penstock.pipeline p on p.name = m.pipeline
+)
+select incident_id from muted
+
 -- name: find_due_routes
 -- The routes that have notices to send now.
 select distinct route from penstock.notice where sent_at is null and next_attempt_at <= clock_timestamp()

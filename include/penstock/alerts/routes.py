@@ -1,0 +1,53 @@
+"""The receivers of a route without Airflow: the environment holds the same connections, or one list for all routes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from penstock import advice
+from penstock.alerts.delivery import read_alert_targets
+from penstock.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.alerts.sender import FindUrls
+
+ALERTS, CONNECTION = "PENSTOCK_ALERTS", "AIRFLOW_CONN_"
+
+
+def find_routes(environment: Mapping[str, str]) -> FindUrls | None:
+    """Find the receivers in an environment; None if it names none, so that nothing has to be sent by this process.
+
+    AIRFLOW_CONN_<ID> holds the receivers of the route <id>, as JSON or as a URI, as Airflow reads it. PENSTOCK_ALERTS
+    holds apprise URLs for all other routes.
+    """
+    if not environment.get(ALERTS) and not any(name.startswith(CONNECTION) for name in environment):
+        return None
+
+    def find(route: str) -> list[str] | None:
+        connection = environment.get(f"{CONNECTION}{route.upper()}")
+        if connection:
+            return read_connection(connection, f"{CONNECTION}{route.upper()}")
+        return read_alert_targets(environment.get(ALERTS)) or None
+
+    return find
+
+
+def read_connection(value: str, source: str) -> list[str]:
+    """Read the apprise URLs of a connection in Airflow's JSON or URI. Errors quote no part of it: it holds tokens."""
+    if value.lstrip().startswith("{"):
+        try:
+            fields = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise WrongUseError(
+                f"{source} begins like JSON and is not valid: {error.msg} at character {error.pos + 1}.",
+                next_step=advice.WRITE_ALERT_CONNECTION,
+            ) from None
+        extra = fields.get("extra") or {}
+        return read_alert_targets(
+            fields.get("password"), fields.get("host"), json.loads(extra) if isinstance(extra, str) else extra
+        )
+    return read_alert_targets(unquote(urlsplit(value).password or ""))
