@@ -124,23 +124,29 @@ class HoldTrigger(BaseTrigger):  # type: ignore[misc]
         return f"{type(self).__module__}.{type(self).__qualname__}", {"ti_id": self.ti_id, "load_id": self.load_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look at the answer and at the load until there is an answer or an end."""
-        while True:
-            event = await asyncio.to_thread(self._look)
-            if event is not None:
-                yield TriggerEvent(event)
-                return
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        """Look for an answer once, then at the load until its hold ends.
 
-    def _look(self) -> dict[str, Any] | None:
+        Airflow resumes a deferred task when it is answered. Only an answer from before is left to the trigger.
+        """
+        event = await asyncio.to_thread(self._find_answer)
+        while event is None:
+            event = await asyncio.to_thread(self._find_end)
+            if event is None:
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        yield TriggerEvent(event)
+
+    def _find_answer(self) -> dict[str, Any] | None:
         answer = get_hitl_detail_content_detail(ti_id=UUID(self.ti_id))
-        if answer.response_received and answer.chosen_options:
-            person = answer.responded_by_user
-            return {
-                "chosen_options": list(answer.chosen_options),
-                "params_input": answer.params_input,
-                "responded_by_user": {"id": person.id, "name": person.name} if person else None,
-            }
+        if not (answer.response_received and answer.chosen_options):
+            return None
+        person = answer.responded_by_user
+        return {
+            "chosen_options": list(answer.chosen_options),
+            "params_input": answer.params_input,
+            "responded_by_user": {"id": person.id, "name": person.name} if person else None,
+        }
+
+    def _find_end(self) -> dict[str, Any] | None:
         state = self._read_state()
         return None if state in (None, "held") else {"ended": state}
 
