@@ -48,9 +48,12 @@ def test_a_result_shows_its_counts_and_its_places_apart() -> None:
         fail({"outside": 1234, "by": "key", "offsets": [5, 7]}, partition=3),
         fail({"unexpected_count": 2, "offsets": [[4, 11], [5, 12]]}, column="a|b"),
         fail({"unread": 1, "chunks": [[0, 10]]}, partition=4),
+        fail({"copies": 1, "places": [{"partition": 6, "offset": 9, "kind": "copies", "other": [6, 8]}]}, partition=6),
         fail({}),
     )
 
+    place = "partition 6 offset 9 (copies, other: partition 6 offset 8)"
+    assert f"| `expect_it` | error | partition 6 | copies 1 | {place} |" in body
     assert "| `expect_it` | error | partition 3 | outside 1,234, by key | offset 5, offset 7 |" in body
     places = "partition 4 offset 11, partition 5 offset 12"
     assert f"| `expect_it` | error | column a\\|b | unexpected_count 2 | {places} |" in body

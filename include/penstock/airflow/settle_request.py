@@ -86,7 +86,10 @@ def _write_check(result: CheckResult) -> str:
 
 
 def _write_place(place: Any, partition: int | None) -> str:  # noqa: ANN401 - an element of a JSON array
-    """An offset of the result's partition, a chunk of it, or partition and offset."""
+    """A named place, an offset of the result's partition, a chunk of it, or partition and offset."""
+    if isinstance(place, dict):
+        other = f", other: partition {place['other'][0]} offset {place['other'][1]}" if "other" in place else ""
+        return f"partition {place['partition']} offset {place['offset']} ({place['kind']}{other})"
     if not isinstance(place, list) or len(place) != 2:
         return f"offset {_write(place)}"
     return f"partition {place[0]} offset {place[1]}" if partition is None else f"offsets [{place[0]}, {place[1]})"
