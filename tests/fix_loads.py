@@ -98,7 +98,7 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
                 " on conflict (generation_id, partition) do update set position = excluded.position",
                 [generation_id, range_.partition, range_.from_offset, range_.from_offset],
             )
-    return create_load(connection, pipeline_id, generation_id, pipeline, f"{kind} {ranges}", ranges, kind)
+    return create_load(connection, pipeline_id, generation_id, pipeline, f"{kind} {ranges}"[:1000], ranges, kind)
 
 
 def fill_attempt(

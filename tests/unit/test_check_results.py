@@ -64,6 +64,10 @@ def test_results_of_two_checks_of_one_expectation_are_not_mixed() -> None:
         ({"element_count": 9, "unexpected_count": 4}, 4),
         ({"observed_value": 0.5, "element_count": 9}, 0.5),
         ({"rows": 9, "failed": 2, "hold_above": 10}, 2),
+        ({"late": 4, "worst_delay": 9, "partitions": 2}, 4),
+        ({"near_copies": 1, "far_copies": 2, "copies_elsewhere": 4, "partitions": 1}, 7),
+        ({"gaps": 2, "widest": 5, "missing": 6}, 6),
+        ({"gaps": 0}, 0),
         ({"from": 1, "position": 1}, None),
         ({"observed_value": True}, None),
     ],
@@ -72,6 +76,11 @@ def test_the_figure_of_a_result_is_the_count_of_what_is_wrong_or_the_value(
     observed: dict[str, Any], figure: float | None
 ) -> None:
     assert find_figure(result(None, **observed)) == figure
+
+
+def test_the_figure_of_the_volume_is_its_rows() -> None:
+    assert find_figure(result(None, name="expect_volume_as_usual", rows=40, baseline=5, usual=42)) == 40
+    assert find_figure(result(None, rows=0)) is None
 
 
 def test_the_id_of_a_check_depends_on_its_arguments_only() -> None:

@@ -21,14 +21,25 @@ FIGURES = (
     ("overlapping", "unread"),
     ("unaccounted",),
     ("failed",),
+    ("late",),
+    ("near_copies", "far_copies", "copies_elsewhere"),
+    ("keys_moved",),
+    ("missing",),
+    ("gaps",),
+    ("ahead", "behind", "disordered"),
+    ("age_seconds",),
+    ("different",),
     ("observed_value",),
     ("unexpected_count",),
 )
 
+# The figure of an expectation that observes rows, as those of others do, but compares them.
+COMPARED = {"expect_volume_as_usual": ("rows",)}
+
 
 def find_figure(result: CheckResult) -> float | None:
     """Find the main figure among those observed; None if the expectation observed no number."""
-    for names in FIGURES:
+    for names in (COMPARED.get(result.expectation, ()), *FIGURES):
         found: list[float] = [result.observed[name] for name in names if _is_number(result.observed.get(name))]
         if found:
             return sum(found)

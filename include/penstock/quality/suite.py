@@ -53,6 +53,9 @@ TALKATIVE = ("great_expectations", "sqlalchemy")
 # Classes of SQLSTATE of an error that a value of a row causes, so that a retry of the check would meet it again.
 BY_VALUES = ("21", "22", "42", "54", "P0", "XX000")
 _STOP = re.compile(rf"{STOPPED}(?P<condition>[a-z0-9 ]+ \(SQLSTATE (?P<state>[0-9A-Z]{{5}})\))")
+# Great Expectations divides a sum over a column by another sum. PostgreSQL's sum over no value is null.
+_NO_VALUE = re.compile(r"unsupported operand type\(s\) for /: 'NoneType'")
+NO_VALUE = "the column has no value"
 # A relation that `checks_read` can make readable, and its schema. A function or a setting is neither.
 _UNREADABLE = re.compile("permission denied for (table|view|materialized view|foreign table|schema) ")
 RESULT_FORMAT = {
@@ -84,9 +87,9 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
             # The error may quote values of rows, and a trace in Airflow's log would show them.
             raise _crashed(load, "the suite", f"{type(error).__name__}: {error}") from None
     found = {result.expectation_config.meta[PLACE]: result for result in results}
+    rows = sum(partition.rows for partition in counts.partitions)
     for place, expectation in enumerate(suite.expectations):
         _refuse_crash(load, expectation.expectation_type, found.get(place), _find_suite(load, place))
-    rows = sum(partition.rows for partition in counts.partitions)
     results = [*_translate_builtin(load, found), *_translate_declared(load, found, rows)]
     return Checked(results, counts.row_hashes)
 
@@ -191,7 +194,9 @@ def _translate_builtin(load: Load, found: Results) -> Iterator[CheckResult]:
 
 def _translate_declared(load: Load, found: Results, rows: int) -> Iterator[CheckResult]:
     for place, check in enumerate(select_checks(load), len(name_builtin(load))):
-        yield from translate(check, found[place], rows, find_stop(found[place].exception_info))
+        stop = find_stop(found[place].exception_info)
+        # An empty load has no value, so no value is wrong.
+        yield from translate(check, found[place], rows, None if not rows and stop == NO_VALUE else stop)
 
 
 def _find_suite(load: Load, place: int) -> str | None:
@@ -214,7 +219,10 @@ def find_crash(exception_info: dict[str, Any] | None) -> str | None:
 
 def find_stop(exception_info: dict[str, Any] | None) -> str | None:
     """Find the condition by which a value of a row stopped the check; None if the check has another crash too."""
-    stops = [_STOP.search(crash) for crash in _list_crashes(exception_info)]
+    crashes = _list_crashes(exception_info)
+    if crashes and all(map(_NO_VALUE.search, crashes)):
+        return NO_VALUE
+    stops = [_STOP.search(crash) for crash in crashes]
     found = [stop["condition"] for stop in stops if stop and stop["state"].startswith(BY_VALUES)]
     return found[0] if found and len(found) == len(stops) else None
 
