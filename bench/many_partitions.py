@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import yaml
@@ -102,11 +102,18 @@ def fill_topic(services: Services, partitions: int, records: int) -> str:
 
 def load(services: Services, topic: str, partitions: int, reader: str, records: int) -> Run:
     """Load the topic with the command line, like a user."""
+    described = describe_pipeline(topic, records) | {"reader": reader}
+    seconds, phases = run_penstock(services, described, records)
+    return Run(partitions, reader, seconds, phases)
+
+
+def run_penstock(services: Services, described: dict[str, Any], records: int) -> tuple[float, tuple[float, ...]]:
+    """Load all records by a declaration, in a fresh database; the wall clock and the phases, in seconds."""
     db = services.make_database()
     migrate(db)
     folder = services.folder / "pipelines"
     folder.mkdir(exist_ok=True)
-    (folder / f"{PIPELINE}.yaml").write_text(yaml.safe_dump(describe_pipeline(topic, records) | {"reader": reader}))
+    (folder / f"{PIPELINE}.yaml").write_text(yaml.safe_dump(described))
     environment = {
         **os.environ,
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
@@ -118,11 +125,11 @@ def load(services: Services, topic: str, partitions: int, reader: str, records: 
     ran = subprocess.run([BIN / "penstock", "run", PIPELINE, "--json"], env=environment, capture_output=True, text=True)  # noqa: PLW1510
     seconds = time.monotonic() - began
     if ran.returncode:
-        raise SystemExit(f"the run of {topic} failed: {ran.stderr}")
+        raise SystemExit(f"the run of {described['topic']} failed: {ran.stderr}")
     assert json.loads(ran.stdout)["rows"] == records, ran.stdout
     with psycopg.connect(db) as connection:
         (phases,) = connection.execute(PHASES).fetchall()
-    return Run(partitions, reader, seconds, tuple(map(float, phases)))
+    return seconds, tuple(map(float, phases))
 
 
 def print_table(runs: Sequence[Run], records: int) -> None:
