@@ -1,0 +1,74 @@
+"""The indexes by which checks look up earlier loads: built with each load, found again, and dropped when unused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from declaring import declare
+from fix_loads import Bind, stage_rows
+from loading_process import query
+from penstock.load.publish import publish_load
+from penstock.load.validate import validate_load
+from penstock.model.ranges import Range
+from privileges import superuser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IDS = {"expect": "expect_business_id_unique", "columns": ["note"], "across": "30d"}
+ORDER = {"expect": "expect_key_order_within_partition", "key": "note", "order_by": "id", "across": "30d"}
+# The indexes of the target's leaves, without their primary keys, and whether each belongs to an index of the target.
+OF_LEAVES = """
+select pg_get_indexdef(i.indexrelid) ~ 'hashtextextended', h.inhparent is not null
+from pg_inherits l join pg_index i on i.indrelid = l.inhrelid left join pg_inherits h on h.inhrelid = i.indexrelid
+where l.inhparent = 'analytics.orders'::regclass and not i.indisprimary
+"""
+OF_TARGET = """
+select substring(pg_get_indexdef(indexrelid) from 'USING btree (.*)') from pg_index
+where indrelid = 'analytics.orders'::regclass order by indexrelid
+"""
+
+
+def publish(db: str, bound: Bind, from_offset: int, checks: Sequence[dict[str, Any]]) -> None:
+    load_id = stage_rows(db, [Range(0, from_offset, from_offset + 10)], pipeline=declare("topic", checks=checks))
+    verdict = validate_load(db, load_id)
+    assert verdict.passed, verdict.cause
+    publish_load(db, bound(db), load_id)
+
+
+def test_each_load_brings_its_part_of_the_index_of_a_check_across_loads(db: str, bound: Bind) -> None:
+    publish(db, bound, 0, [IDS])
+    publish(db, bound, 10, [IDS])
+    assert query(db, OF_TARGET) == [("(hashtextextended(note, (0)::bigint))",)]
+    assert query(db, OF_LEAVES) == [(True, True), (True, True)]
+
+
+def test_indexes_follow_the_declared_checks_and_serve_several_of_them(db: str, bound: Bind) -> None:
+    publish(db, bound, 0, [IDS])
+    publish(db, bound, 10, [IDS, ORDER])
+    assert query(db, OF_TARGET) == [("(hashtextextended(note, (0)::bigint), _partition, id)",)]
+    assert query(db, OF_LEAVES) == [(True, True), (True, True)]
+    publish(db, bound, 20, [{**IDS, "across": None}])
+    assert (query(db, OF_TARGET), query(db, OF_LEAVES)) == ([], [])
+
+
+def test_an_index_of_a_person_on_the_target_is_never_dropped(db: str, bound: Bind) -> None:
+    publish(db, bound, 0, [IDS])
+    with psycopg.connect(superuser(db)) as connection:
+        connection.execute("create index of_ann on analytics.orders (hashtextextended(note, 0))")
+    publish(db, bound, 10, [])
+    assert query(db, "select relname::text from pg_class where relname = 'of_ann'") == [("of_ann",)]
+
+
+def test_texts_too_long_for_an_index_can_be_ids(db: str, bound: Bind) -> None:
+    publish(db, bound, 0, [])
+    with psycopg.connect(superuser(db)) as connection:
+        # Random texts, because PostgreSQL would compress a repeated one to less than the limit of an index.
+        connection.execute(
+            "update analytics.orders set note = (select string_agg(md5(random()::text || id), '')"
+            " from generate_series(1, 1000))"
+        )
+    publish(db, bound, 10, [IDS])
+    assert query(db, OF_LEAVES) == [(True, True), (True, True)]
