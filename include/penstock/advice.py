@@ -322,6 +322,19 @@ def remove_obstacles(statements: Sequence[str]) -> str:
     )
 
 
+# Quarantine
+CHOOSE_QUARANTINED_RECORDS = (
+    "choose records by --at, --load, --reason, --rule, --since or --until; or all of them by --all."
+)
+WRITE_PLACE = "write PARTITION:OFFSET, such as 0:1000."
+EXPORT_TO_FILE = "pass --to with the path of a file that you may write."
+
+
+def list_quarantine(pipeline: str) -> str:
+    """A selection without records."""
+    return f"see the quarantined records: `penstock quarantine list {pipeline}`."
+
+
 # Verification
 FIND_WHO_CHANGED_ROWS = "find out who changed the rows."
 COMPARE_ROWS = (

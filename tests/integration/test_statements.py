@@ -73,6 +73,7 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "into"), target)
     pieces["row_hash"] = sql.SQL("1::numeric")
     pieces["judged"] = sql.SQL("case when (_offset > 0) is false then 0 end")
+    pieces["chosen"] = sql.SQL("q.pipeline = %(pipeline)s")
     pieces["no_rows"] = sql.SQL("(select null::bigint as _offset where false)")
     refused = {}
     for name, text in Statements(file).texts.items():

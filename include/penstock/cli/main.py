@@ -16,6 +16,7 @@ from penstock.cli.migrate import migrate
 from penstock.cli.notices import sending
 from penstock.cli.plan import plan
 from penstock.cli.quality import quality
+from penstock.cli.quarantine import app as quarantine_app
 from penstock.cli.rollback import rollback
 from penstock.cli.run import run
 from penstock.cli.settle import approve, discard
@@ -37,6 +38,7 @@ COMMANDS = (
 SENDING = (run, mute, unmute, approve, discard, accept_loss, adopt, backfill, rollback, verify, maintain)
 for command in COMMANDS:
     app.command(command.__name__.replace("_", "-"))(sending(command) if command in SENDING else command)
+app.add_typer(quarantine_app, name="quarantine")
 if find_spec("penstock_stack"):
     # The embedded stack is for development and tests. Its package is only in a checkout, and in no wheel or image.
     from penstock_stack.command import app as stack_app

@@ -72,3 +72,33 @@ returning n.records
 -- The rows of an attempt that each rule has moved to the quarantine.
 select rule, count(*) as records from penstock.quarantine
 where load_id = %(load_id)s and attempt = %(attempt)s and reason = 'rule' group by rule
+
+-- name: list_quarantined
+-- The quarantined records of published loads, counted by load, reason and rule, with the places of the first five.
+select q.load_id as load, l.kind, l.published_at, q.reason, q.rule, count(*) as records, count(q.dropped_at) as dropped,
+       (array_agg(format('%%s:%%s', q.partition, q."offset") order by q.partition, q."offset"))[1:5] as first
+from penstock.quarantined q join penstock.load l using (load_id)
+where {chosen}
+group by q.load_id, l.kind, l.published_at, q.reason, q.rule
+order by q.load_id desc, q.reason, q.rule
+
+-- name: read_quarantined
+-- Quarantined records of published loads, after a place in the order of loads, partitions and offsets.
+select q.load_id as load, q.partition, q."offset", q.reason, q.rule, q.detail, q.record_timestamp as timestamp,
+       q.first_partition, q.first_offset, q.dropped_at, q.key, q.value, q.headers
+from penstock.quarantined q join penstock.load l using (load_id)
+where {chosen} and (q.load_id, q.partition, q."offset") > (%(after_load)s, %(after_partition)s, %(after_offset)s)
+order by q.load_id, q.partition, q."offset" limit %(most)s
+
+-- name: drop_quarantined
+-- Drops the contents of quarantined records by a person's decision. Their offsets and reasons stay, because every offset
+-- is accounted for. Returns the number of records of each load.
+with dropped as (
+    update penstock.quarantine t
+    set key = null, value = null, headers = '[]', detail = 'dropped by a person', dropped_at = now()
+    from penstock.quarantined q join penstock.load l using (load_id)
+    where {chosen} and q.dropped_at is null
+      and t.load_id = q.load_id and t.attempt = l.attempt and t.partition = q.partition and t."offset" = q."offset"
+    returning t.load_id
+)
+select load_id, count(*) as records from dropped group by load_id order by load_id

@@ -1,0 +1,235 @@
+"""`penstock quarantine`: the records that could not become rows, and decisions on them."""
+
+# Typer reads the annotations when the program runs, so they are not postponed here.
+import base64
+import json as json_library
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from penstock import advice
+from penstock.cli import output
+from penstock.cli.arguments import Json, Name, Who, Why, find_user, read_environment
+from penstock.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from penstock.ledger.quarantine import Quarantined, Selection
+
+app = typer.Typer(no_args_is_help=True, help="See the records that could not become rows, and decide on them.")
+
+Reason = Annotated[str | None, typer.Option(help="Only records with this reason, such as bad_json or rule.")]
+Rule = Annotated[str | None, typer.Option(help="Only records that failed this rule.")]
+LoadOption = Annotated[int | None, typer.Option("--load", help="Only records of this load.")]
+At = Annotated[str | None, typer.Option(help="Only the record at PARTITION:OFFSET.")]
+Since = Annotated[str | None, typer.Option(help="Only loads published since this time, such as 2026-01-31T00:00Z.")]
+Until = Annotated[str | None, typer.Option(help="Only loads published before this time.")]
+All = Annotated[bool, typer.Option("--all", help="All quarantined records of the pipeline.")]
+
+
+def select(
+    pipeline: str,
+    reason: str | None,
+    rule: str | None,
+    load: int | None,
+    at: str | None,
+    since: str | None,
+    until: str | None,
+) -> "Selection":
+    """Make the selection that the options describe."""
+    from penstock.ledger.quarantine import Selection
+
+    partition, offset = _read_place(at) if at is not None else (None, None)
+    return Selection(pipeline, reason, rule, load, partition, offset, _read_time(since), _read_time(until))
+
+
+def refuse_everything(selection: "Selection", *, everything: bool) -> None:
+    """Refuse a decision on all records that does not say so."""
+    if selection.is_everything and not everything:
+        raise WrongUseError(
+            "no record is chosen.", pipeline=selection.pipeline, next_step=advice.CHOOSE_QUARANTINED_RECORDS
+        )
+
+
+def _read_place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 10 and len(offset) < 19):
+        raise WrongUseError(f"{text[:100]!r} is not a place of a record.", next_step=advice.WRITE_PLACE)
+    return int(partition), int(offset)
+
+
+def _read_time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise WrongUseError(f"{text[:100]!r} is not a time.", next_step=advice.WRITE_TIME) from error
+    if moment.tzinfo is None:
+        raise WrongUseError("a time has no zone.", next_step=advice.WRITE_TIME)
+    return moment
+
+
+@app.command(name="list")
+def list_(
+    name: Name,
+    *,
+    reason: Reason = None,
+    rule: Rule = None,
+    load: LoadOption = None,
+    since: Since = None,
+    until: Until = None,
+    json: Json = False,
+) -> None:
+    """Count the quarantined records of published loads by load, reason and rule, with the places of the first ones."""
+    from penstock.decide.quarantine import count_records
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        groups = count_records(read_environment().db, select(name, reason, rule, load, None, since, until))
+        if json:
+            output.print_json({"pipeline": name, "records": sum(each["records"] for each in groups), "groups": groups})
+        elif groups:
+            _print_groups(groups)
+        else:
+            output.print_message(f"{name}: no quarantined record is selected.")
+
+
+def _print_groups(groups: list[dict[str, Any]]) -> None:
+    table = Table("load", "published", "reason", "rule", "records", "dropped", "first", box=None, pad_edge=False)
+    for each in groups:
+        published = each["published_at"].isoformat(timespec="seconds") if each["published_at"] else ""
+        more = " …" if each["records"] > len(each["first"]) else ""
+        values = (each["load"], published, each["reason"], each["rule"] or "", each["records"], each["dropped"])
+        table.add_row(*map(str, values), ", ".join(each["first"]) + more)
+    output.results.print(table)
+
+
+@app.command()
+def show(
+    name: Name,
+    *,
+    at: At = None,
+    reason: Reason = None,
+    rule: Rule = None,
+    load: LoadOption = None,
+    payload: Annotated[
+        bool, typer.Option("--payload", help="Show key, value and headers too; the ledger keeps an event.")
+    ] = False,
+    who: Who = None,
+    json: Json = False,
+) -> None:
+    """Show quarantined records, at most a hundred; their contents are hidden without --payload."""
+    from penstock.decide.quarantine import show_records
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        selection = select(name, reason, rule, load, at, None, None)
+        records = show_records(read_environment().db, selection, who or find_user(), payload=payload)
+        documents = [describe_record(record, payload=payload) for record in records]
+        if json:
+            output.print_json({"pipeline": name, "records": documents})
+            return
+        if not documents:
+            output.print_message(f"{name}: no quarantined record is selected.")
+        for document in documents:
+            for field, value in document.items():
+                output.results.print(f"{field:>10}  {value}", markup=False)
+            output.results.print()
+
+
+@app.command()
+def export(
+    name: Name,
+    *,
+    to: Annotated[Path, typer.Option("--to", help="The file to write; - is stdout.")] = Path("-"),
+    at: At = None,
+    reason: Reason = None,
+    rule: Rule = None,
+    load: LoadOption = None,
+    since: Since = None,
+    until: Until = None,
+    who: Who = None,
+    json: Json = False,
+) -> None:
+    """Write quarantined records with their contents, one JSON document a line; the ledger keeps an event."""
+    from penstock.decide.quarantine import export_records
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        if json and to == Path("-"):
+            raise WrongUseError("stdout cannot hold the records and a document.", next_step=advice.EXPORT_TO_FILE)
+        records = export_records(
+            read_environment().db, select(name, reason, rule, load, at, since, until), who or find_user()
+        )
+        try:
+            file = sys.stdout if to == Path("-") else to.open("w", encoding="utf-8")
+        except OSError as error:
+            raise WrongUseError(f"{to}: {error.strerror}.", next_step=advice.EXPORT_TO_FILE) from error
+        count = 0
+        try:
+            for record in records:
+                file.write(json_library.dumps(describe_record(record, payload=True), default=str) + "\n")
+                count += 1
+        finally:
+            if file is not sys.stdout:
+                file.close()
+        output.print_message(f"{name}: {count} quarantined records are written to {to}.")
+        if json:
+            output.print_json({"pipeline": name, "records": count, "file": str(to)})
+
+
+@app.command()
+def drop(
+    name: Name,
+    *,
+    why: Why,
+    at: At = None,
+    reason: Reason = None,
+    rule: Rule = None,
+    load: LoadOption = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    who: Who = None,
+    json: Json = False,
+) -> None:
+    """Drop the contents of quarantined records for good; their offsets and reasons stay in the ledger."""
+    from penstock.decide.quarantine import drop_records
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        selection = select(name, reason, rule, load, at, since, until)
+        refuse_everything(selection, everything=everything)
+        dropped = drop_records(read_environment().db, selection, who or find_user(), why)
+        output.print_message(dropped.message)
+        if json:
+            loads = [{"load": number, "records": records} for number, records in dropped.by_load.items()]
+            output.print_json({"pipeline": name, "records": sum(dropped.by_load.values()), "loads": loads})
+
+
+def describe_record(record: "Quarantined", *, payload: bool) -> dict[str, Any]:
+    """The document of a record; key and value as text where they are UTF-8, otherwise in base64."""
+    document: dict[str, Any] = {
+        "load": record.load,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp.isoformat() if record.timestamp else None,
+        "reason": record.reason,
+        "rule": record.rule,
+        "detail": record.detail,
+        "first": None if record.first_offset is None else f"{record.first_partition}:{record.first_offset}",
+        "dropped_at": record.dropped_at.isoformat() if record.dropped_at else None,
+    }
+    if payload:
+        document |= _describe_bytes("key", record.key) | _describe_bytes("value", record.value)
+        document["headers"] = record.headers
+    return document
+
+
+def _describe_bytes(name: str, given: bytes | None) -> dict[str, str | None]:
+    if given is None:
+        return {name: None}
+    try:
+        return {name: given.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(given).decode()}
