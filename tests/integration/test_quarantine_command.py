@@ -67,7 +67,7 @@ def test_list_counts_records_by_load_reason_and_rule(loaded: tuple[Loader, Quara
         (1, "wrong_type", None, 1, ["1:0"]),
     ]
     assert quarantine.document("list", "--rule", "positive", "--load", "2")["records"] == 1
-    assert quarantine.document("list", "--reason", "bad_json")["records"] == 1
+    assert quarantine.document("list", "--reason", "wrong_type")["records"] == 1
     assert quarantine.document("list", "--until", "2020-01-01T00:00Z")["records"] == 0
     assert quarantine.document("list", "--since", "2020-01-01T00:00Z")["records"] == 5
     code, out, _ = quarantine("list")
