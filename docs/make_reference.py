@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.declaration.columns import TYPES
+from penstock.declaration.formats import FORMATS
 from penstock.declaration.suites import DefaultsFile
 
 ROOT = Path(__file__).parents[1]
@@ -40,9 +42,15 @@ With `value: text` or `value: bytes` there is one column, of type `text` or `byt
 After the declared columns, every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
 record), and `_key` if `key` is set. Names that begin with `_` are reserved for these columns.
 
+## Formats of values
+"""
+TYPES_HEAD = """
+A value that the format cannot read, or that a column cannot hold, goes to the [quarantine](poison.md).
+
 ## Types
 
-The types are spelled as in PostgreSQL, with its short names:
+The types are spelled as in PostgreSQL. The last column is the form of the value under `value: json`. `null` and a
+missing value are null.
 """
 SUITES = """
 ## Suites and defaults
@@ -108,7 +116,6 @@ def write_page() -> str:
     """The page, from the committed schema."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     column = schema["properties"]["columns"]["additionalProperties"]
-    types = ", ".join(f"`{name}`" for name in column["properties"]["type"]["examples"])
     checks = schema["properties"]["checks"]["items"]["allOf"]
     rule = schema["properties"]["rules"]["items"]
     return "\n".join([
@@ -118,7 +125,9 @@ def write_page() -> str:
         "## A column\n",
         *_table(column),
         AFTER_COLUMNS,
-        f"{types}.",
+        *_list_formats(),
+        TYPES_HEAD,
+        *_list_types(),
         RULES,
         *_table(rule),
         ROW_EXPECTATIONS + "\n".join(map(_explain_rule, rule["oneOf"][1:])),
@@ -126,6 +135,19 @@ def write_page() -> str:
         SUITES.format(defaults=", ".join(f"`{name}`" for name in DefaultsFile.model_fields)).rstrip(),
         "",
     ])  # fmt: skip
+
+
+def _list_formats() -> list[str]:
+    rows = [
+        f"| `{name}` | {row.meaning} | {f'one, `{row.whole}`' if row.whole else 'any, by path'} |"
+        for name, row in FORMATS.items()
+    ]
+    return ["| value | meaning | columns |", "|---|---|---|", *rows]
+
+
+def _list_types() -> list[str]:
+    rows = [f"| {', '.join(f'`{name}{row.arguments}`' for name in row.names)} | {row.json} |" for row in TYPES.values()]
+    return ["| type | JSON |", "|---|---|", *rows]
 
 
 def _table(schema: dict[str, Any]) -> list[str]:

@@ -14,15 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from column_samples import EVERY_SPELLING
-from penstock.declaration.columns import MAX_STEPS, TYPES, Family, parse_type
-from penstock.declaration.formats import WHOLE_VALUE_TYPES, KeyFormat, ValueFormat
+from column_samples import EVERY_SPELLING, SAMPLES
+from penstock.declaration.columns import MAX_STEPS, TYPES, Family, families_of, parse_type
 from penstock.model.records import Batch
 from penstock.records.columns.conversions import CONVERSIONS
 from penstock.records.decoder import MAX_VALUE, Decoder, Layout
 from penstock.records.formats.base import Field
 from penstock.records.formats.json import READ_AS, make_json_column
-from penstock.records.formats.registry import FORMATS
 from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
@@ -244,11 +242,17 @@ def test_text_and_bytes_fill_the_column_with_the_whole_value() -> None:
     assert [record.reason for record in decoded.rejected] == ["null_value"]
 
 
-def test_every_format_is_registered_and_every_type_has_a_conversion() -> None:
-    assert set(FORMATS) == set(get_args(ValueFormat))
+@pytest.mark.parametrize("type_", SAMPLES)
+def test_a_type_takes_a_text_of_json_if_the_reference_says_so(type_: str) -> None:
+    family = parse_type(type_).family
+    text = json.dumps("YWJj" if family == "bytea" else SAMPLES[type_].value)
+    taken = decode_one(type_, f'{{"c": {text}}}'.encode()) != "wrong_type"
+    assert taken == ("a text" in TYPES[family].json or family in families_of("document"))
+
+
+def test_every_type_has_a_conversion() -> None:
     assert set(CONVERSIONS) == set(TYPES) == set(get_args(Family))
     assert set(READ_AS) < set(TYPES)
-    assert set(get_args(KeyFormat)) == set(WHOLE_VALUE_TYPES)
 
 
 JSON_TEXT = st.recursive(

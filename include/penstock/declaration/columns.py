@@ -21,33 +21,48 @@ Group = Literal["number", "text", "moment", "time", "boolean", "bytes", "uuid", 
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
-    """A type of PostgreSQL: its spelling by format_type() ({} takes the arguments), its names, its group."""
+    """A type of PostgreSQL: its spelling by format_type() ({} takes the arguments), its names, its group, its JSON."""
 
     sql: str
     names: tuple[str, ...]
     group: Group
+    json: str
     arguments: str = ""
 
 
 TYPES: dict[Family, TypeRow] = {
-    "smallint": TypeRow("smallint", ("smallint", "int2"), "number"),
-    "integer": TypeRow("integer", ("integer", "int", "int4"), "number"),
-    "bigint": TypeRow("bigint", ("bigint", "int8"), "number"),
-    "real": TypeRow("real", ("real", "float4"), "number"),
-    "double": TypeRow("double precision", ("double precision", "float8"), "number"),
-    "numeric": TypeRow("numeric({},{})", ("numeric", "decimal"), "number", "(p,s)"),
-    "text": TypeRow("text", ("text",), "text"),
-    "varchar": TypeRow("character varying({})", ("varchar", "character varying"), "text", "(n)"),
-    "char": TypeRow("character({})", ("char", "character"), "text", "(n)"),
-    "boolean": TypeRow("boolean", ("boolean", "bool"), "boolean"),
-    "bytea": TypeRow("bytea", ("bytea",), "bytes"),
-    "date": TypeRow("date", ("date",), "moment"),
-    "time": TypeRow("time without time zone", ("time", "time without time zone"), "time"),
-    "timestamp": TypeRow("timestamp without time zone", ("timestamp", "timestamp without time zone"), "moment"),
-    "timestamptz": TypeRow("timestamp with time zone", ("timestamptz", "timestamp with time zone"), "moment"),
-    "uuid": TypeRow("uuid", ("uuid",), "uuid"),
-    "json": TypeRow("json", ("json",), "document"),
-    "jsonb": TypeRow("jsonb", ("jsonb",), "document"),
+    "smallint": TypeRow("smallint", ("smallint", "int2"), "number", "a whole number"),
+    "integer": TypeRow("integer", ("integer", "int", "int4"), "number", "a whole number"),
+    "bigint": TypeRow("bigint", ("bigint", "int8"), "number", "a whole number"),
+    "real": TypeRow("real", ("real", "float4"), "number", "a number"),
+    "double": TypeRow("double precision", ("double precision", "float8"), "number", "a number"),
+    "numeric": TypeRow(
+        "numeric({},{})", ("numeric", "decimal"), "number", "a number, or a text that holds one", "(p,s)"
+    ),
+    "text": TypeRow("text", ("text",), "text", "a text"),
+    "varchar": TypeRow("character varying({})", ("varchar", "character varying"), "text", "a text", "(n)"),
+    "char": TypeRow("character({})", ("char", "character"), "text", "a text", "(n)"),
+    "boolean": TypeRow("boolean", ("boolean", "bool"), "boolean", "`true`, `false`"),
+    "bytea": TypeRow("bytea", ("bytea",), "bytes", "a text in base64"),
+    "date": TypeRow("date", ("date",), "moment", "a text such as `2026-01-31`"),
+    "time": TypeRow(
+        "time without time zone", ("time", "time without time zone"), "time", "a text such as `23:59:59.5`"
+    ),
+    "timestamp": TypeRow(
+        "timestamp without time zone",
+        ("timestamp", "timestamp without time zone"),
+        "moment",
+        "a text such as `2026-01-31T23:59:59.5`, or a number with `unit`",
+    ),
+    "timestamptz": TypeRow(
+        "timestamp with time zone",
+        ("timestamptz", "timestamp with time zone"),
+        "moment",
+        "a text such as `2026-01-31T23:59:59.5Z` or `…+02:00`, or a number with `unit`",
+    ),
+    "uuid": TypeRow("uuid", ("uuid",), "uuid", "a text"),
+    "json": TypeRow("json", ("json",), "document", "any JSON, kept as it is written"),
+    "jsonb": TypeRow("jsonb", ("jsonb",), "document", "any JSON"),
 }
 FAMILIES: dict[str, Family] = {name: family for family, row in TYPES.items() for name in row.names}
 ALLOWED_TYPES = ", ".join(f"{row.names[0]}{row.arguments}" for row in TYPES.values())

@@ -16,7 +16,7 @@ from penstock.records.columns import timestamps
 from penstock.records.columns.conversions import arrow_type, make_conversion
 from penstock.records.columns.index_limits import make_index_limits
 from penstock.records.formats.base import Field
-from penstock.records.formats.registry import FORMATS
+from penstock.records.formats.registry import make_format
 from penstock.records.formats.text import NOT_UTF8, decode_texts
 from penstock.records.rejection import RejectedRecord, Rejection, reject_record
 
@@ -66,7 +66,7 @@ class Decoder:
     def __init__(self, layout: Layout, load_id: int) -> None:
         self.layout = layout
         self.load_id = load_id
-        self.format = FORMATS[layout.value](layout.fields)
+        self.format = make_format(layout.value, layout.fields)
         self.key_type = None if layout.key is None else WHOLE_VALUE_TYPES[layout.key]
         types = {field.name: field.type for field in layout.fields}
         types |= {column.name: column.type for column in carried_columns(layout.key)}

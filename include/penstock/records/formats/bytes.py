@@ -25,3 +25,6 @@ class BytesFormat:
     def read_columns(self, values: Sequence[bytes | None], rejections: Rejections) -> list[pa.Array]:
         """Read a batch; every value is valid."""
         return [convert_column(self.field, self.conversion, values, rejections)]
+
+
+make_format = BytesFormat

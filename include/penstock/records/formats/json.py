@@ -99,6 +99,9 @@ class JsonFormat:
         return [_missing(one_pass.root) for one_pass in self.passes]
 
 
+make_format = JsonFormat
+
+
 @dataclass(frozen=True, slots=True)
 class JsonColumn:
     """How the JSON at a column's path becomes the column: the type that msgspec reads, and its conversion."""

@@ -1,21 +1,18 @@
-"""The registry of value formats, by the names that the key `value:` of a declaration takes."""
+"""Finding the module of a value format, by the name that the key `value:` of a declaration takes."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from penstock.records.formats.bytes import BytesFormat
-from penstock.records.formats.json import JsonFormat
-from penstock.records.formats.text import TextFormat
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from penstock.declaration.formats import ValueFormat
     from penstock.records.formats.base import Field, Format
 
-FORMATS: dict[ValueFormat, Callable[[Sequence[Field]], Format]] = {
-    "json": JsonFormat,
-    "text": TextFormat,
-    "bytes": BytesFormat,
-}
+
+def make_format(name: ValueFormat, fields: Sequence[Field]) -> Format:
+    """Make the format of a load, from its declared columns."""
+    made: Format = import_module(f"penstock.records.formats.{name}").make_format(fields)
+    return made

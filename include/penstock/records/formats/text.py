@@ -31,6 +31,9 @@ class TextFormat:
         return [convert_column(self.field, self.conversion, texts, rejections)]
 
 
+make_format = TextFormat
+
+
 def decode_texts(parts: Sequence[bytes | None], rejections: Rejections, detail: str) -> list[str | None]:
     """Decode values or keys, all at once; if one of them fails, one by one."""
     try:
