@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import psutil
 import psycopg
@@ -194,7 +193,7 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
     assert airflow.tries("checked", stopped)["plan"] == 1
     assert f"answer the run load_{load} of the DAG penstock_settle," in airflow.log("checked", stopped, "plan")[-1]
     assert [alert["title"] for alert in alerts] == [f"Penstock: load {load} of checked is held"]
-    assert f"/dags/checked/runs/{quote(held)}/" in alerts[0]["message"]
+    assert f"{airflow.web.url}/dags/penstock_settle/runs/load_{load}/tasks/ask/required_actions" in alerts[0]["message"]
 
     # A changed declaration ends the hold: the next run plans again, and its load is held again.
     declare(airflow, "checked", topic, checks=[POSITIVE | {"min_value": -1}], alerts="alerts")

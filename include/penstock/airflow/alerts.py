@@ -13,6 +13,7 @@ import psycopg
 from penstock import advice
 from penstock.airflow.connections import read_alert_urls, read_db
 from penstock.airflow.failures import read_cause, read_reason
+from penstock.airflow.settle_runs import link_request
 from penstock.alerts.delivery import send_message
 from penstock.alerts.message import write_failure
 from penstock.alerts.sender import send_due
@@ -59,7 +60,7 @@ def report_failure(pipeline: Pipeline, context: Context) -> None:
             load = read_load(connection, load_id) if load_id is not None else None
             recorded = _find_recorded(cause, load)
             if cause and recorded:
-                link_incidents(connection, pipeline.name, recorded, load_id, _link(context), cause.next_step)
+                link_incidents(connection, pipeline.name, recorded, load_id, _link(context, cause), cause.next_step)
             else:
                 error = cause or context.get("exception") or RuntimeError()
                 reason = str(read_reason(context))
@@ -125,5 +126,7 @@ def _read_planned(context: Context) -> int | None:
         return None
 
 
-def _link(context: Context) -> str:
-    return str(getattr(context.get("ti"), "log_url", ""))
+def _link(context: Context, cause: PenstockError | None = None) -> str:
+    """The link to the task, or to the request that a held load waits for."""
+    link = str(getattr(context.get("ti"), "log_url", ""))
+    return link_request(cause.load, link) if isinstance(cause, HeldError) and cause.load is not None else link

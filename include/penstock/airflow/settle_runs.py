@@ -7,12 +7,18 @@ import logging
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
 log = logging.getLogger(__name__)
-DAG_ID = "penstock_settle"
+DAG_ID, ASK = "penstock_settle", "ask"
 
 
 def name_run(load_id: int) -> str:
     """The id of the run that asks about a load. Airflow refuses a second run of the same id."""
     return f"load_{load_id}"
+
+
+def link_request(load_id: int, link: str) -> str:
+    """The page of Airflow where a person answers the request; `link` leads to any page of a task."""
+    site, found, _ = link.partition("/dags/")
+    return f"{site}/dags/{DAG_ID}/runs/{name_run(load_id)}/tasks/{ASK}/required_actions" if found else ""
 
 
 def start_run(load_id: int) -> bool:

@@ -10,6 +10,7 @@ from airflow.sdk import DAG, AssetAlias, Param
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import log_failure, log_retry
 from penstock.airflow.settle_operator import SettleOperator
+from penstock.airflow.settle_runs import ASK as ASK_TASK
 from penstock.airflow.settle_runs import DAG_ID
 from penstock.airflow.steps.settle import APPROVE, ASK, DISCARD
 from penstock.airflow.steps.settle import settle as settle_load
@@ -70,7 +71,7 @@ def make_settle_dag() -> DAG:
             ),
         },
     ) as dag:
-        ask = SettleOperator(task_id="ask", **retry(3))
+        ask = SettleOperator(task_id=ASK_TASK, **retry(3))
         PythonOperator(
             task_id="settle",
             python_callable=partial(settle_load, SETTLED),
