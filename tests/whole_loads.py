@@ -133,6 +133,15 @@ class Loader:
     def covered(self) -> list[tuple[int, int, int, int]]:
         return self.query("select partition, from_offset, until_offset, load_id from penstock.covered order by 1, 2")
 
+    def observed(self, load_id: int, expectation: str, partition: int | None = None) -> dict[str, Any]:
+        """The figures of a check of a load, or of one of its partitions."""
+        place = "null" if partition is None else partition
+        [[observed]] = self.query(
+            f"select observed from penstock.check_results where load_id = {load_id} and expectation = '{expectation}'"
+            f" and partition is not distinct from {place}"
+        )
+        return dict(observed)
+
     def state(self, load_id: int) -> str:
         return str(self.query(f"select state from penstock.loads where load_id = {load_id}")[0][0])
 

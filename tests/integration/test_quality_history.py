@@ -189,3 +189,20 @@ def test_results_of_checks_are_dropped_after_their_time_and_not_before(db: str, 
     with open_ledger(db) as connection:
         assert find_pipeline(connection, "orders")
         assert read_quality(connection, "orders", 10).loads == (young, open_load)
+
+
+def test_quality_shows_the_places_of_an_expectation_on_data_for_each_partition(
+    db: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    unique: dict[str, Any] = {"expect": "expect_business_id_unique", "columns": ["note"], "severity": "warning"}
+    orders = read_pipeline(write_declaration(tmp_path, "topic", checks=[unique]))
+    load_id = stage_rows(db, [Range(0, 0, 3), Range(1, 0, 3)], pipeline=orders)
+    assert validate_load(db, load_id).warnings == 1
+    found = show_json(environment, "--expectation", unique["expect"])
+    assert found["checks"][0]["results"][0]["figure"] == 3
+    assert found["checks"][0]["results"][0]["partitions_failed"] == 1
+    assert [each["partition"] for each in found["failures"]] == [None, 1]
+    _, out, _ = show(environment, "orders", "--expectation", str(unique["expect"]))
+    assert (
+        f"load {load_id}, partition 1: far_copies 0, near_copies 0, copies_elsewhere 3, at partition:offset 1:0" in out
+    )

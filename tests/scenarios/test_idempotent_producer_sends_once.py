@@ -32,7 +32,8 @@ def test_three_lost_replies_make_no_copy_if_the_producer_is_idempotent(
     assert producer.flush(30) == 0
 
     seen = run_hourly(kafka.bootstrap, account.topic, "hourly", auto_offset_reset="earliest")
-    loaded = make_loader(account.topic, key="text").run()
+    unique = {"expect": "expect_business_id_unique", "columns": ["id"]}
+    loaded = make_loader(account.topic, key="text", checks=[unique]).run()
 
     assert (reports, faulty_network.lost[PRODUCE]) == ([None] * 5, 3)  # sent four times, like the others
     assert seen == list(range(5))

@@ -21,6 +21,7 @@ COPIES = """
 select _key, note, count(*), array_agg(_offset order by _offset) from analytics.orders
 group by _key, note having count(*) > 1 order by _key
 """
+UNIQUE = {"expect": "expect_business_id_unique", "columns": ["id"], "severity": "warning"}
 ONCE = "select distinct on (_key) id from analytics.orders order by _key, _offset"
 
 
@@ -53,13 +54,22 @@ def test_three_lost_replies_make_four_copies_and_a_query_finds_their_four_offset
         assert Counter(seen) == dict.fromkeys(range(5), 4), f"acks={acks}"
 
     account = Account(kafka.bootstrap, topic, [Sent(0, n, order(n % 5), "plain") for n in range(20)])
-    loaded = make_loader(topic, key="text").run()
+    loader = make_loader(topic, key="text", checks=[UNIQUE])
+    loaded = loader.run()
 
     assert loaded is not None
+    said = loader.observed(loaded.load_id, "expect_business_id_unique")
+    assert {name: said[name] for name in ("near_copies", "far_copies", "copies_elsewhere")} == {
+        "near_copies": 15, "far_copies": 0, "copies_elsewhere": 0,
+    }  # fmt: skip
+    # Each copy names the record before it: five offsets earlier, as in a batch of five that was sent again.
+    assert [(place["offset"], place["other"]) for place in said["places"]] == [(n, [0, n - 5]) for n in range(5, 15)]
     assert (loaded.rows, loaded.holes) == (20, 0)
     assert find_faults(db, account) == []  # twenty offsets, each once
     copies = query(db, COPIES)
     assert copies == [(f"order-{n}", f"order {n}", 4, [n, n + 5, n + 10, n + 15]) for n in range(5)]
+    # A retry keeps the timestamps of its records.
+    assert query(db, "select count(distinct _timestamp) from analytics.orders group by _key") == [(1,)] * 5
     assert query(db, f"select id from ({ONCE}) o order by id") == [(n,) for n in range(5)]
 
 

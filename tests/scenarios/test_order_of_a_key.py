@@ -22,6 +22,9 @@ from whole_loads import MakeLoader
 KEYS = [f"customer-{number}" for number in range(100)]
 NOON = 1_767_268_800_000  # of 1 January 2026
 VERSIONED: dict[str, Any] = {"columns": COLUMNS | {"version": {"type": "integer", "path": "$.version"}}, "key": "text"}
+ORDERED = {"expect": "expect_key_order_within_partition", "key": "_key", "order_by": "version", "severity": "warning"}
+IN_ONE = {"expect": "expect_key_in_one_partition", "key": "_key", "across": "30d", "severity": "warning"}
+CLOCK = {"expect": "expect_record_time_near", "max_disorder": "1s", "severity": "warning"}
 # Offsets order the versions of a key within each partition …
 INVERSIONS = """
 select count(*) from (
@@ -78,12 +81,12 @@ def keep_last(messages: Iterable[Message]) -> dict[str, int]:
 def test_added_partitions_break_the_order_of_moved_keys_and_the_table_keeps_it(
     db: str, account: Account, make_loader: MakeLoader
 ) -> None:
-    loader = make_loader(account.topic, **VERSIONED)
+    loader = make_loader(account.topic, checks=[ORDERED | {"across": "30d"}, IN_ONE], **VERSIONED)
     before = send_versions(account, (1, 2))
-    loader.run()
+    first = loader.load()
     add_partitions(account.bootstrap, account.topic, 4)
     after = send_versions(account, (3, 4))
-    loader.run()
+    second = loader.load()
 
     moved = [key for key in KEYS if before[key] != after[key]]
     # Two members of a group; the one with the new partitions is ahead of the one with the old ones.
@@ -92,6 +95,10 @@ def test_added_partitions_break_the_order_of_moved_keys_and_the_table_keeps_it(
 
     assert {after[key] for key in moved} == {2, 3}
     assert (len(moved), stale) == (47, moved)
+    assert loader.observed(first, IN_ONE["expect"]) == {"keys_moved": 0, "partitions": 0}
+    said = loader.observed(second, IN_ONE["expect"])
+    assert (said["keys_moved"], said["partitions"], said["added_partitions"]) == (47, 2, [2, 3])
+    assert loader.observed(second, ORDERED["expect"]) == {"late": 0, "partitions": 0}
     assert query(db, INVERSIONS) == [(0,)]
     assert query(db, MOVED) == [(len(moved),)]
     assert query(db, NEWEST_BY_TIMESTAMP) == [(100,)]
@@ -114,8 +121,13 @@ def test_offsets_give_the_order_within_a_partition_even_with_wrong_timestamps(
     for version, timestamp in ((1, NOON), (2, NOON + 1000), (3, NOON - 5000)):
         value = json.dumps({"id": version, "note": "clock", "version": version}).encode()
         account.send([value], partition=0, key=b"clock", timestamp=timestamp)
-    make_loader(account.topic, **VERSIONED).run()
+    loader = make_loader(account.topic, checks=[ORDERED, CLOCK], **VERSIONED)
+    load_id = loader.load()
 
+    assert loader.observed(load_id, ORDERED["expect"]) == {"late": 0, "partitions": 0}
+    said = loader.observed(load_id, CLOCK["expect"], partition=0)
+    assert (said["disordered"], said["worst_disorder_seconds"]) == (1, 6)
+    assert [(place["partition"], place["offset"]) for place in said["places"]] == [(0, 2)]
     offsets = [row[0] for row in query(db, "select _offset from analytics.orders order by version")]
     assert all(earlier < later for earlier, later in pairwise(offsets))
     assert query(db, "select version from analytics.orders order by _offset desc limit 1") == [(3,)]

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from penstock.cli import output
 from penstock.cli.arguments import Json, Name, read_environment
+from penstock.model.checks import describe_figures
 
 if TYPE_CHECKING:
     from penstock.ledger.check_result import Failure, HistoryRow
@@ -141,8 +142,7 @@ def _print_loads(found: "QualityHistory") -> None:
         output.results.print(Text("course  ").append_text(_plot(check)))
     for failure in found.failures:
         where = "" if failure.partition is None else f", partition {failure.partition}"
-        figures = ", ".join(f"{name} {value}" for name, value in failure.observed.items())
-        output.results.print(f"load {failure.load_id}{where}: {figures or 'not met'}", markup=False)
+        output.results.print(f"load {failure.load_id}{where}: {describe_figures(failure.observed)}", markup=False)
 
 
 def _label(check: "CheckHistory", found: "QualityHistory") -> str:

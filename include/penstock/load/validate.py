@@ -14,6 +14,7 @@ from penstock.ledger.check_result import count_warnings, keep_row_hashes, lock_l
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
+from penstock.model.checks import describe_figures
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.target.postgres.attempt import attempt_table, revoke_checks
 from penstock.target.postgres.rows import hash_row
@@ -173,12 +174,8 @@ def describe_result(result: CheckResult) -> str:
     where = f" partition {result.partition}" if result.partition is not None else ""
     column = f" column {result.column}" if result.column else ""
     suite = f" of the suite {result.suite}" if result.suite else ""
-    figures = {name: value for name, value in result.observed.items() if name != "places"}
-    places = [f"{place['partition']}:{place['offset']}" for place in result.observed.get("places", ())[:5]]
-    figures |= {"at partition:offset": " ".join(places)} if places else {}
-    observed = ", ".join(f"{name} {value}" for name, value in figures.items())
     kind = "rule " if result.kind == "rule" else ""
-    return f"{kind}{result.expectation}{column}{suite}{where}: {observed or 'not met'}"
+    return f"{kind}{result.expectation}{column}{suite}{where}: {describe_figures(result.observed)}"
 
 
 def _describe_held(load: Load) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.model.load import CheckResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # A topic may have a thousand partitions. A check of more partitions than LISTED keeps one result of the whole load and
 # at most MOST_FAILED results of partitions that failed.
 LISTED, MOST_FAILED = 8, 100
+MOST_PLACES = 5
 # The names of the figures that count what is wrong, or that are compared: the first that an expectation observed
 # counts. Names in one row are added.
 FIGURES = (
@@ -44,6 +45,14 @@ def find_figure(result: CheckResult) -> float | None:
         if found:
             return sum(found)
     return None
+
+
+def describe_figures(observed: Mapping[str, Any]) -> str:
+    """Describe in one line the figures that an expectation observed, and the first places."""
+    figures = {name: value for name, value in observed.items() if name != "places"}
+    places = [f"{place['partition']}:{place['offset']}" for place in observed.get("places", ())[:MOST_PLACES]]
+    figures |= {"at partition:offset": " ".join(places)} if places else {}
+    return ", ".join(f"{name} {value}" for name, value in figures.items()) or "not met"
 
 
 def _is_number(value: object) -> bool:
