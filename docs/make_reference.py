@@ -71,6 +71,12 @@ A load keeps the checks that it was planned with: a later change of a suite coun
 suite is reported with the suite's file and line, and stops only the pipelines that use it.
 [How to share checks](../how-to/share-checks.md).
 """
+ALERTS = """
+## Alerts
+
+One id of a connection gets everything: errors at once, warnings once a day in one message. A list of routes divides
+them by severity:
+"""
 RULES = """
 ## Rules
 
@@ -128,6 +134,8 @@ def write_page() -> str:
         *_list_formats(),
         TYPES_HEAD,
         *_list_types(),
+        ALERTS,
+        *_table(schema["properties"]["alerts"]["anyOf"][1]["items"]),
         RULES,
         *_table(rule),
         ROW_EXPECTATIONS + "\n".join(map(_explain_rule, rule["oneOf"][1:])),

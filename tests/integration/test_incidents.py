@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from declaring import declare, write_declaration
 from noticing import send
+from penstock.alerts.sender import send_due
 from penstock.cli.main import app
 from penstock.ledger.connection import connect
 from penstock.ledger.incident import end_incidents, see_incident
@@ -22,6 +24,8 @@ from receiving import Receiver, refused_port
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from penstock.declaration.pipeline import Pipeline
 
 ALERTED = declare("topic", alerts="oncall")
 
@@ -39,10 +43,15 @@ def execute(db: str, statement: str, values: Sequence[Any] = ()) -> list[Any]:
 
 
 def see(
-    db: str, kind: IncidentKind = IncidentKind.FAILING_RUN, key: str = "live", message: str = "no broker", **more: Any
+    db: str,
+    kind: IncidentKind = IncidentKind.FAILING_RUN,
+    key: str = "live",
+    message: str = "no broker",
+    pipeline: Pipeline = ALERTED,
+    **more: Any,
 ) -> None:
     with connect(db) as connection:
-        see_incident(connection, Sighting("orders", kind, key, message, "look", **more), ALERTED.routes)
+        see_incident(connection, Sighting(pipeline.name, kind, key, message, "look", **more), pipeline.alerts)
 
 
 def end(db: str, kind: IncidentKind = IncidentKind.FAILING_RUN, why: str = "it works") -> None:
@@ -169,3 +178,71 @@ def test_a_command_without_receivers_sends_nothing_and_leaves_the_notice(db: str
     write_declaration(tmp_path, "topic", alerts="oncall")
     assert run(db, tmp_path, "run", "orders")[0] == 1
     assert execute(db, "select kind, attempts from penstock.notices") == [("opened", 0)]
+
+
+def test_an_open_incident_is_sent_again_after_the_declared_time_until_it_ends(db: str, receiver: Receiver) -> None:
+    see(db, pipeline=declare("topic", alerts=[{"to": "oncall", "remind": "6h"}]))
+    see(db, IncidentKind.FAILING_STAGE, pipeline=declare("topic", alerts=[{"to": "oncall", "remind": None}]))
+    assert send(db, [receiver.url]) == 2
+    waits = """select n.due_at - o.sent_at from penstock.notices n join penstock.notices o using (incident_id, route)
+               where n.sent_at is null and o.kind = 'opened'"""
+    assert execute(db, waits) == [(timedelta(hours=6),)]
+    assert send(db, [receiver.url]) == 0
+    for _ in range(2):
+        make_due(db)
+        see(db)
+        assert send(db, [receiver.url]) == 1
+    end(db)
+    make_due(db)
+    assert send(db, [receiver.url]) == 1
+    titles = [message["title"] for message in receiver.messages]
+    assert titles[2:] == [
+        "Penstock: reminder: a run of orders failed",
+        "Penstock: reminder: a run of orders failed",
+        "Penstock: orders loads again",
+    ]
+    assert "Seen: 3 times, last at " in receiver.messages[3]["message"]
+
+
+def test_warnings_of_all_pipelines_come_in_one_message_a_day(db: str, receiver: Receiver) -> None:
+    other = declare("topic", name="clicks", alerts="oncall")
+    for number in range(30):
+        see(db, IncidentKind.FAILED_CHECK, f"check {number}", f"check {number} failed")
+    see(db, IncidentKind.FAILED_CHECK, pipeline=other)
+    assert send(db, [receiver.url]) == 0
+    due = (
+        "select distinct due_at > now() and due_at <= now() + '1 day', extract(hour from due_at) from penstock.notices"
+    )
+    assert execute(db, due) == [(True, 6)]
+    end(db, IncidentKind.FAILED_CHECK)
+    see(db, IncidentKind.FAILED_CHECK, "check 7", "check 7 failed")
+    make_due(db)
+    assert send(db, [receiver.url]) == 32
+    (message,) = receiver.messages
+    assert (message["title"], message["type"]) == ("Penstock: 32 warnings", "warning")
+    assert "check 29 failed" in message["message"]
+    # The incidents that are still open are in the digest of the next day.
+    open_again = "select count(*), min(due_at) > now() from penstock.notices where sent_at is null"
+    assert execute(db, open_again) == [(2, True)]
+
+
+def test_routes_divide_notices_by_severity(db: str) -> None:
+    routes = [
+        {"to": "oncall", "severity": "error"},
+        {"to": "mails", "severity": "warning"},
+        {"to": "everything"},
+    ]
+    pipeline = declare("topic", alerts=routes)
+    see(db, pipeline=pipeline)
+    see(db, IncidentKind.FAILED_CHECK, pipeline=pipeline)
+    assert execute(db, "select kind, route from penstock.notices order by 1, 2") == [
+        ("digest", "everything"), ("digest", "mails"), ("opened", "everything"), ("opened", "oncall"),
+    ]  # fmt: skip
+    with Receiver() as oncall, Receiver() as mails, Receiver() as everything:
+        urls = {"oncall": [oncall.url], "mails": [mails.url], "everything": [everything.url]}
+        make_due(db)
+        assert send_due(db, urls.get) == 4
+        counts = [len(each.messages) for each in (oncall, mails, everything)]
+    assert counts == [1, 1, 2]
+    assert oncall.messages[0]["type"] == "failure"
+    assert mails.messages[0]["type"] == "warning"

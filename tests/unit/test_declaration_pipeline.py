@@ -44,7 +44,7 @@ def test_a_missing_key_has_its_documented_default() -> None:
     assert (pipeline.max_records_per_partition, pipeline.key, pipeline.reader) == (5_000_000, None, "native")
     assert (pipeline.isolation, pipeline.mode, pipeline.poison) == ("read_committed", "append", "quarantine")
     assert (pipeline.indexes, pipeline.checks, pipeline.max_quarantined) == ((), (), None)
-    assert (pipeline.owner, pipeline.tags, pipeline.alerts) == ("penstock", (), None)
+    assert (pipeline.owner, pipeline.tags, pipeline.alerts) == ("penstock", (), ())
     assert (pipeline.retries, pipeline.timeout_minutes) == (3, 120)
 
 

@@ -91,7 +91,7 @@ def _send_directly(pipeline: Pipeline, cause: PenstockError | None, context: Con
     reason = cause.what if cause else str(read_reason(context))
     next_step = (cause.next_step if cause else "") or advice.READ_LOG_OF_RUN
     message = write_failure(pipeline.name, reason, next_step, _link(context))
-    for route in pipeline.routes:
+    for route in pipeline.alerts:
         if route.severity in (None, "error"):
             try:
                 send_message(read_alert_urls(route.to), message)

@@ -89,7 +89,7 @@ def write_page(pipeline: Pipeline) -> str:
         poison=_explain_rejections(pipeline),
         on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
-        alerts=f"\nAlerts go to the targets of the connection `{pipeline.alerts}`." if pipeline.alerts else "",
+        alerts=_describe_alerts(pipeline),
     )
 
 
@@ -120,3 +120,8 @@ def _explain_loss(pipeline: Pipeline) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _describe_alerts(pipeline: Pipeline) -> str:
+    names = ", ".join(dict.fromkeys(f"`{route.to}`" for route in pipeline.alerts))
+    return f"\nAlerts go to the targets of {names}." if names else ""

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.declaration.alerts import Route
+from penstock.declaration.alerts import Route, Routes, check_connection
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.consistency import column_names, expand, find_mistakes
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
@@ -70,16 +70,6 @@ def _check_topic(topic: str) -> str:
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) or topic in (".", ".."):
         raise ValueError(f"{clip(topic)} is not a topic name; allowed: letters, digits, '.', '_' and '-', at most 249")
     return topic
-
-
-def _check_connection(connection: str) -> str:
-    # The message does not quote the value, because it may be a URL with a password.
-    if not re.fullmatch(r"[A-Za-z0-9_.\-]{1,200}", connection):
-        raise ValueError(
-            "not a valid id of an Airflow connection; allowed: letters, digits, '.', '_' and '-'; "
-            "addresses and passwords belong in the connection"
-        )
-    return connection
 
 
 def _check_words(text: str) -> str:
@@ -131,7 +121,7 @@ def _write_start(start: Start) -> str:
 
 Name = Annotated[StrictStr, AfterValidator(_check_name)]
 Topic = Annotated[StrictStr, AfterValidator(_check_topic)]
-Connection = Annotated[StrictStr, AfterValidator(_check_connection)]
+Connection = Annotated[StrictStr, AfterValidator(check_connection)]
 Words = Annotated[StrictStr, AfterValidator(_check_words)]
 Schedule = Annotated[StrictStr, AfterValidator(_check_schedule)]
 Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
@@ -230,8 +220,9 @@ class Pipeline(BaseModel):
     description: Annotated[StrictStr, AfterValidator(_check_description)] | None = Field(
         default=None, description="the purpose of the pipeline, in a few words; at most 1,000 characters"
     )
-    alerts: Connection | None = Field(
-        default=None, description="the id of the Airflow connection to which alerts are sent"
+    alerts: Routes = Field(
+        default=(),
+        description="the id of the Airflow connection to which alerts are sent, or a list of {to, severity, remind}",
     )
     retries: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
         default=3, description="how many times Airflow retries a failed task"
@@ -239,11 +230,6 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """The receivers of alerts."""
-        return (Route(to=self.alerts),) if self.alerts else ()
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:
@@ -295,6 +281,8 @@ def allowed_names(place: Place) -> dict[str, str]:
             "severity": "error, warning or info",
             "column": "a column's name",
         }
+    if place[:1] == ("alerts",) and len(place) == 2:
+        return {name: field.description or "" for name, field in Route.model_fields.items()}
     if place == ("quality",):
         return {name: field.description or "" for name, field in Quality.model_fields.items()}
     if place[:1] == ("rules",) and len(place) > 1:

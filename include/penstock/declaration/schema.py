@@ -9,6 +9,7 @@ import json
 import sys
 from typing import Any, get_args
 
+from penstock.declaration.alerts import Route
 from penstock.declaration.columns import FAMILIES, TYPES
 from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
@@ -24,7 +25,6 @@ _PATTERNS = {
     "name": "^[a-z][a-z0-9_]{0,49}$",
     "topic": "^[a-zA-Z0-9._-]{1,249}$",
     "kafka": "^[A-Za-z0-9_.-]{1,200}$",
-    "alerts": "^[A-Za-z0-9_.-]{1,200}$",
     "target": rf"^(?!({'|'.join(OWN_SCHEMAS)})\.|pg_){_IDENTIFIER}\.{_IDENTIFIER}$",
 }
 
@@ -50,6 +50,7 @@ def json_schema() -> Schema:
     properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}
     properties["quality"].pop("$ref", None)
     properties["rules"]["items"] = _rule()
+    properties["alerts"] = _alerts(properties["alerts"])
     for schema in properties.values():
         schema.pop("title", None)
     return {
@@ -159,6 +160,21 @@ def _rule() -> Schema:
                 for expect, names in ROW_EXPECTATIONS.items()
             ),
         ],
+    }
+
+
+def _alerts(described: Schema) -> Schema:
+    """Describe the two forms of alerts: one connection, or a list of routes."""
+    connection: Schema = {"type": "string", "pattern": _PATTERNS["kafka"]}
+    route: Schema = Route.model_json_schema()["properties"]
+    for schema in route.values():
+        schema.pop("title", None)
+    route["to"] |= connection
+    routes = {"type": "object", "properties": route, "required": ["to"], "additionalProperties": False}
+    return {
+        "anyOf": [connection, {"type": "array", "items": routes}, {"type": "null"}],
+        "default": None,
+        "description": described["description"],
     }
 
 

@@ -27,7 +27,7 @@ def see_urgent(connection: Connection, pipeline: Pipeline, diagnosis: Diagnosis)
         if finding.level == "wrong":
             urgent.append(finding)
             message = f"{finding.found}: {finding.told}"
-            see_incident(connection, Sighting(pipeline.name, kind, kind, message, finding.change), pipeline.routes)
+            see_incident(connection, Sighting(pipeline.name, kind, kind, message, finding.change), pipeline.alerts)
         else:
             why = f"{finding.setting}: {finding.found}"
             end_incidents(connection, pipeline.name, [kind], None, by="penstock", why=why)

@@ -30,7 +30,7 @@ def begin_hold(connection: Connection, pipeline_id: int, pipeline: Pipeline, err
         error.next_step,
         ranges=error.ranges,
     )
-    see_incident(connection, sighting, pipeline.routes)
+    see_incident(connection, sighting, pipeline.alerts)
 
 
 def end_hold(connection: Connection, pipeline_id: int, ended_by: str | None, who: str = "penstock") -> None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from penstock.declaration.alerts import Route, Severity
+    from penstock.declaration.alerts import Route
+    from penstock.declaration.parts import Severity
     from penstock.ledger.connection import Connection
     from penstock.model.incident import Sighting
 
@@ -29,6 +30,9 @@ LEASE = timedelta(minutes=2)
 
 # A list for people is limited; the view has all.
 MOST_SHOWN = 200
+
+# A digest is one message, so it must not be split by the limit of notices.
+MOST_IN_DIGEST = 10_000
 
 _statements = Statements("ledger/incident")
 
@@ -100,8 +104,13 @@ def see_incident(connection: Connection, sighting: Sighting, routes: Sequence[Ro
         link=sighting.link,
         is_over=sighting.is_over,
         digest_at=DIGEST_AT,
-        routes=Jsonb([{"route": route.to, "remind_hours": route.remind_hours} for route in wanted.values()]),
+        routes=Jsonb([_describe_route(route) for route in wanted.values()]),
     )
+
+
+def _describe_route(route: Route) -> dict[str, Any]:
+    every = route.remind_after
+    return {"route": route.to, "remind_seconds": None if every is None else every.total_seconds()}
 
 
 def end_incidents(
@@ -172,9 +181,12 @@ def find_due_routes(connection: Connection) -> list[str]:
 
 
 def claim_notices(connection: Connection, routes: Sequence[str], most: int) -> list[Notice]:
-    """Lease at most `most` due notices to this process. The caller commits before it sends them."""
-    where = {"routes": list(routes), "most": most, "lease": LEASE}
-    return _statements.fetch_all(connection, _make_notice, "claim_notices", **where)
+    """Lease due notices to this process: all digests, and at most `most` others. The caller commits, then sends."""
+    where = {"routes": list(routes), "lease": LEASE}
+    return [
+        *_statements.fetch_all(connection, _make_notice, "claim_notices", **where, digests=False, most=most),
+        *_statements.fetch_all(connection, _make_notice, "claim_notices", **where, digests=True, most=MOST_IN_DIGEST),
+    ]
 
 
 def finish_notices(connection: Connection, notice_ids: Sequence[int]) -> None:

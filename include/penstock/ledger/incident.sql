@@ -19,13 +19,13 @@ with seen as (
     returning incident_id, severity, xmax = 0 as is_new
 )
 insert into penstock.notice (incident_id, kind, route, remind_after, due_at, next_attempt_at)
-select s.incident_id, d.kind, r.route, make_interval(hours => r.remind_hours), d.due_at, d.due_at
+select s.incident_id, d.kind, r.route, make_interval(secs => r.remind_seconds), d.due_at, d.due_at
 from seen s
 cross join lateral (
     select case s.severity when 'warning' then 'digest' else 'opened' end as kind,
            case s.severity when 'warning' then date_trunc('day', now() - %(digest_at)s::interval) + interval '1 day' + %(digest_at)s::interval
                            else now() end as due_at) d
-cross join jsonb_to_recordset(%(routes)s) as r (route text, remind_hours int)
+cross join jsonb_to_recordset(%(routes)s) as r (route text, remind_seconds double precision)
 where s.is_new
 returning notice_id
 
@@ -94,6 +94,7 @@ with due as (
     select n.notice_id
     from penstock.notice n join penstock.incident i using (incident_id)
     where n.sent_at is null and n.next_attempt_at <= clock_timestamp() and n.route = any(%(routes)s)
+      and (n.kind = 'digest') = %(digests)s
       and (n.kind = 'ended' or i.muted_until is null or i.muted_until <= now())
       and (n.kind <> 'reminder' or i.ended_at is null)
     order by n.next_attempt_at, n.notice_id limit %(most)s

@@ -216,7 +216,7 @@ def hold_load(connection: Connection, load: Load, cause: str) -> None:
         load.load_id,
         load.ranges,
     )
-    see_incident(connection, sighting, load.declaration.routes)
+    see_incident(connection, sighting, load.declaration.alerts)
 
 
 def fail_load(connection: Connection, load: Load, cause: str) -> None:

@@ -62,9 +62,9 @@ def see_failure(
         load.ranges if load else (),
         link,
     )
-    routes = pipeline.routes
+    routes = pipeline.alerts
     if not is_live:
-        routes = tuple(route.model_copy(update={"remind_hours": None}) for route in routes)
+        routes = tuple(route.model_copy(update={"remind": None}) for route in routes)
     see_incident(connection, sighting, routes)
 
 

@@ -189,7 +189,7 @@ def _see_loss(connection: Connection, pipeline: Pipeline, losses: Sequence[Loss]
         ranges=tuple(loss.range for loss in losses),
         is_over=True,
     )
-    see_incident(connection, sighting, pipeline.routes)
+    see_incident(connection, sighting, pipeline.alerts)
 
 
 def _bind_generation(connection: Connection, pipeline_id: int, pipeline: Pipeline, answers: Answers) -> int:

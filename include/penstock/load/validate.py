@@ -137,7 +137,7 @@ def _see_warnings(connection: Connection, load: Load, warned: Sequence[CheckResu
         sighting = Sighting(
             load.pipeline, IncidentKind.FAILED_CHECK, key, message, advice.SEE_WARNINGS, load.load_id, load.ranges
         )
-        see_incident(connection, sighting, load.declaration.routes)
+        see_incident(connection, sighting, load.declaration.alerts)
     why = f"load {load.load_id} passes the check"
     kinds = [IncidentKind.FAILED_CHECK]
     end_incidents(connection, load.pipeline, kinds, None, by="penstock", why=why, except_keys=list(failed))

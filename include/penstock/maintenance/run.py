@@ -110,7 +110,7 @@ def _see_left_out(connection: Connection, pipeline: Pipeline, done: Maintained) 
         end_incidents(connection, pipeline.name, [kind], None, by="penstock", why="no leaf is left out of the merges")
     else:
         sighting = Sighting(pipeline.name, kind, kind, done.refused.what, done.refused.next_step)
-        see_incident(connection, sighting, pipeline.routes)
+        see_incident(connection, sighting, pipeline.alerts)
 
 
 class _Merging:

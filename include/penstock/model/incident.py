@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.declaration.alerts import Severity
+    from penstock.declaration.parts import Severity
     from penstock.model.ranges import Range
 
 

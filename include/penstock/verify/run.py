@@ -264,7 +264,7 @@ def _see_faults(connection: Connection, pipeline: Pipeline, verified: Verified) 
             f"see penstock.faults, and {' '.join(verified.next_steps)}",
             ranges=tuple(fault.range for fault in verified.faults[:MOST_NAMED] if fault.range),
         )
-        see_incident(connection, sighting, pipeline.routes)
+        see_incident(connection, sighting, pipeline.alerts)
     elif not any(row.faults for row in read_pipelines(connection, [pipeline.name])):
         why = f"verification {verified.verification_id} found no fault"
         end_incidents(connection, pipeline.name, [IncidentKind.FAILED_VERIFICATION], None, by="penstock", why=why)
