@@ -19,7 +19,10 @@ def test_one_connection_gets_everything_and_a_daily_reminder() -> None:
 
 
 def test_a_list_of_routes_is_read_and_kept() -> None:
-    routes = [{"to": "oncall", "severity": "error", "remind": "90m"}, {"to": "mails", "severity": "warning", "remind": None}]
+    routes = [
+        {"to": "oncall", "severity": "error", "remind": "90m"},
+        {"to": "mails", "severity": "warning", "remind": None},
+    ]
     pipeline = declare("topic", alerts=routes)
     assert [route.remind_after for route in pipeline.alerts] == [timedelta(minutes=90), None]
     assert Pipeline.read_kept(pipeline.model_dump_json()) == pipeline
