@@ -101,6 +101,7 @@ given. Invalid arguments are refused with file and line, because with them the c
 | an invalid value | `min_value: abc`, `strict_min: maybe`, `value: 1.5` for a count |
 | bounds that exclude each other, or a missing bound | `min_value: 5` with `max_value: 1` |
 | a value that PostgreSQL cannot compare with the column | for a `bigint` `min_value: 2026-01-31`, `value_set: ["1"]` |
+| a value of a set that no row could equal | `1.1` for a `real`; any for a `uuid`, a `time` or a `bytea`: use SQL |
 | a column that the expectation cannot run on | a mean of a `text`, a regular expression for a `bigint` |
 | columns that cannot be compared with each other | `column_A` a `text`, `column_B` a `bigint` |
 | an empty list where one value is needed | `regex_list: []` |

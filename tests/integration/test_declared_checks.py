@@ -86,3 +86,42 @@ def test_every_regex_that_postgresql_reads_is_accepted(db: str, regex: str) -> N
         return
     with psycopg.connect(db) as connection, pytest.raises(psycopg.errors.InvalidRegularExpression):
         connection.execute("select '' ~ %s", [regex])
+
+
+IN_SETS = ["distinct_values_to_be_in_set", "distinct_values_to_contain_set", "distinct_values_to_equal_set",
+           "most_common_value_to_be_in_set", "values_to_be_in_set"]  # fmt: skip
+# Values of a type as a declaration may write them. Those of the other types are refused in every set.
+WRITTEN: dict[str, list[Any]] = {
+    "bigint": [7, 7.0], "real": [1.5, 1.1], "double precision": [1.5, 1.1], "numeric(12,2)": [7, 1.5, 1.1],
+    "text": ["abc", "2026-01-31"], "varchar(20)": ["abc"], "char(3)": ["abc", "ab"], "boolean": [True, False],
+    "date": ["2026-01-31"],
+}  # fmt: skip
+
+
+def in_set(name: str, column: str, value: object) -> dict[str, Any]:
+    return {"expect": f"expect_column_{name}", "column": column, "value_set": [value]}
+
+
+def test_an_accepted_value_of_a_set_equals_the_same_value_of_a_row(db: str) -> None:
+    written = [(type_, value) for type_, values in WRITTEN.items() for value in values]
+    columns = {f"c{at}": {"type": type_} for at, (type_, _) in enumerate(written)}
+    checks = [
+        check
+        for at, (type_, value) in enumerate(written)
+        for name in IN_SETS
+        if is_accepted(type_, f"c{at}", check := in_set(name, f"c{at}", value))
+    ]
+    assert {check["expect"].removeprefix("expect_column_") for check in checks} == set(IN_SETS)
+    load_id = stage_rows(db, [Range(0, 0, 5)], pipeline=declare("topic", columns={**COLUMNS, **columns}, checks=checks))
+    with psycopg.connect(db) as connection:
+        for at, (type_, value) in enumerate(written):
+            fill = sql.SQL(f"update {{}} set {{}} = %s::{type_}").format(
+                sql.Identifier("penstock_stage", f"load_{load_id}_1"), sql.Identifier(f"c{at}")
+            )
+            connection.execute(fill, [value])
+
+    assert validate_load(db, load_id).cause is None
+    for type_ in SAMPLES:
+        if type_ not in (*WRITTEN, "smallint", "integer", "varchar(3)"):
+            sets = [in_set(name, "c", SAMPLES[type_].value) for name in IN_SETS]
+            assert not [check for check in sets if is_accepted(type_, "c", check)], type_

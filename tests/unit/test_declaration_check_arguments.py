@@ -60,6 +60,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (BETWEEN, {"column": "id", "min_value": 10**400}, "min_value", "a huge number is not a valid min_value"),
     (BETWEEN, {"column": "id", "min_value": {"$PARAMETER": "x"}}, "min_value", "a mapping is not a valid min_value"),
     (BETWEEN, {"column": "id", "min_value": "2026-01-31"}, "min_value", "cannot be compared with bigint"),
+    *((f"expect_column_{name}_to_be_in_set", {"column": "born", "value_set": ["2026-01-31T00:00"]}, "value_set.0",
+       "unexpected_rows_query: \"select * from {batch} where born::text not in ('…')\"")
+      for name in ("most_common_value", "values", "distinct_values")),
     (BETWEEN, {"column": "born", "min_value": 5}, "min_value", "5 cannot be compared with date"),
     (BETWEEN, {"column": "born", "min_value": "2026-02-31"}, "min_value", "not a valid min_value"),
     (BETWEEN, {"column": "seen", "min_value": "2026-02-01", "max_value": "2026-01-01"}, "min_value", "is greater than"),

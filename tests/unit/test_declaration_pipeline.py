@@ -322,6 +322,12 @@ scalars = st.one_of(
 )
 
 
+def fits(type_: object, value: object) -> bool:
+    """Whether a value can be in a set of values of a column."""
+    kind = {"text": str, "boolean": bool, "bigint": int, "double precision": float}.get(str(type_))
+    return value is None or type(value) is kind
+
+
 @st.composite
 def declarations(draw: st.DrawFn) -> dict[str, Any]:
     paths = draw(st.dictionaries(names, steps, min_size=1, max_size=6))
@@ -339,7 +345,7 @@ def declarations(draw: st.DrawFn) -> dict[str, Any]:
             {
                 "expect": "expect_column_most_common_value_to_be_in_set",
                 "column": column,
-                "value_set": draw(st.lists(scalars)),
+                "value_set": [value for value in draw(st.lists(scalars)) if fits(columns[column]["type"], value)],
                 "severity": draw(severities),
             }
             for column in draw(st.lists(known, max_size=3))

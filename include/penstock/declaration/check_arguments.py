@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from ctypes import c_float
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.declaration.argument_kinds import (
@@ -190,9 +192,10 @@ def _values(expect: str, given: Mapping[str, Any], type_: ColumnType) -> Iterato
         for end in ("min_value", "max_value"):
             if given.get(end) is not None and not _accepts_bound(expect, type_.family, given[end]):
                 yield (end,), f"{clip(given[end])} cannot be compared with {type_}; allowed: {allowed}"
-    if expect.endswith("_set") and "most_common" not in expect:
+    if expect.endswith("_set"):
+        allowed = _allowed_in_sets(type_.family, str(given.get("column")))
         for at, value in enumerate(given.get("value_set", ())):
-            if not _is_comparable(type_.family, value, distinct="distinct" in expect):
+            if not _is_comparable(expect, type_, value):
                 yield ("value_set", at), f"{clip(value)} cannot be compared with {type_}; allowed: {allowed}"
     if "bins" in given.get("partition_object", ()) and type_.family not in NUMBERS:
         yield ("partition_object",), f"bins cannot hold {type_}; allowed: values and weights"
@@ -201,23 +204,50 @@ def _values(expect: str, given: Mapping[str, Any], type_: ColumnType) -> Iterato
 def _pairs(given: Mapping[str, Any], types: list[ColumnType | None]) -> Iterator[Invalid]:
     for at, pair in enumerate(given.get("value_pairs_set", ())):
         for place, (type_, value) in enumerate(zip(types, pair, strict=True)):
-            if type_ is not None and not _is_comparable(type_.family, value):
-                what = f"{clip(value)} cannot be compared with {type_}; allowed: values of the column's kind"
+            if type_ is not None and not _is_comparable("", type_, value):
+                allowed = _allowed_in_sets(type_.family, str(given.get(("column_A", "column_B")[place])))
+                what = f"{clip(value)} cannot be compared with {type_}; allowed: {allowed}"
                 yield ("value_pairs_set", at, place), what
 
 
-def _is_comparable(family: Family, value: object, *, distinct: bool = False) -> bool:
-    """Check whether PostgreSQL compares a value, as Great Expectations sends it, with a column."""
+def _allowed_in_sets(family: Family, column: str) -> str:
+    if family in (*NUMBERS, *TEXTS, "boolean"):
+        return "values of the column's kind"
+    query = f"select * from {{batch}} where {column}::text not in ('…')"  # noqa: S608 - advice to a person
+    return f'SQL, as in {{expect: unexpected_rows_expectation, unexpected_rows_query: "{query}"}}'
+
+
+def _is_comparable(expect: str, type_: ColumnType, value: object) -> bool:
+    """Check whether a value, as Great Expectations reads or sends it, can equal a value of a column."""
     if value is None:
         return True
-    if family in NUMBERS:
+    if type_.family in NUMBERS:
         # Great Expectations sends a whole number as bigint at most.
-        return (isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)) and is_number(value)
-    if family == "boolean":
+        is_sent = isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+        return is_sent and is_number(value) and not _differs_as_number(expect, type_, value)
+    if type_.family == "boolean":
         return isinstance(value, bool)
     # Among distinct values, Great Expectations sends such a text as a date for any type of column.
-    sent_as_date = distinct and moment_form(value) == "date" and len(str(value)) == len("2026-01-31")
-    return isinstance(value, str) and (family == "date" if sent_as_date else family in TEXTS)
+    if "distinct" in expect and moment_form(value) == "date" and len(str(value)) == len("2026-01-31"):
+        return type_.family == "date"
+    return isinstance(value, str) and type_.family in TEXTS and not _differs_as_padded(expect, type_, value)
+
+
+def _differs_as_number(expect: str, type_: ColumnType, value: Any) -> bool:  # noqa: ANN401 - a number of any kind
+    """Check for a number such as 1.1, which is another number as a decimal or in single precision.
+
+    Great Expectations compares the most common value in Python, which gives a float all its binary digits. PostgreSQL
+    compares a real with a number in double precision.
+    """
+    if "most_common" in expect:
+        return type_.family == "numeric" and Decimal(value) != Decimal(str(value))
+    return type_.family == "real" and c_float(value).value != value
+
+
+def _differs_as_padded(expect: str, type_: ColumnType, value: str) -> bool:
+    """Check for a text that is shorter than its char(n): Python compares it with the text and the blanks behind it."""
+    is_compared_in_python = "most_common" in expect or "distinct" in expect
+    return is_compared_in_python and type_.family == "char" and len(value) != type_.length
 
 
 # The forms of a moment that can be compared with a column. Great Expectations compares some bounds in Python, which
