@@ -49,6 +49,17 @@ def test_a_query_of_a_suite_that_cannot_run_is_an_error_that_names_the_suite(db:
 
 COLUMNS = {"id": {"type": "bigint", "required": True}, "note": {"type": "text"}, "score": {"type": "bigint"}}
 NOT_NULL = {"expect": "expect_column_values_to_not_be_null", "column": "note"}
+# Penstock's own expectations: they see an order, ids, partitions, a sequence, times and a volume.
+ON_DATA: list[dict[str, Any]] = [
+    {"expect": "expect_key_order_within_partition", "key": "note", "order_by": "id", "across": "30d"},
+    {"expect": "expect_business_id_unique", "columns": ["id"], "across": "10 loads"},
+    {"expect": "expect_key_in_one_partition", "key": "note", "across": "10 loads"},
+    {"expect": "expect_sequence_without_gaps", "sequence": "id", "across": "30d"},
+    {"expect": "expect_record_time_near", "max_ahead": "5m", "max_disorder": "1s"},
+    {"expect": "expect_fresh", "within": "2h"},
+    {"expect": "expect_volume_as_usual"},
+]
+NAMES = [check["expect"] for check in ON_DATA]
 BETWEEN = {"expect": "expect_column_values_to_be_between", "column": "id", "max_value": 100}
 
 
@@ -78,7 +89,20 @@ def declare_every_check() -> Pipeline:
     """A pipeline with every check that its columns accept: id is a bigint, note a text, score is always null."""
     checks = [check for column in COLUMNS for check in list_checks(column, column) if is_accepted(check)]
     assert len(checks) > 80
-    return declare("topic", columns=COLUMNS, checks=[*checks, *list_checks_of_tables()])
+    return declare("topic", columns=COLUMNS, checks=[*checks, *list_checks_of_tables(), *ON_DATA])
+
+
+def judged_on_data(db: str, load_id: int) -> list[tuple[str, int | None, bool, dict[str, Any]]]:
+    """The results of Penstock's own expectations on data, in the order of ON_DATA."""
+    return query(
+        db,
+        "select expectation, partition, success, observed from penstock.check_results"
+        " where load_id = %s and expectation = any (%s) order by array_position(%s, expectation),"
+        " partition nulls first",
+        load_id,
+        NAMES,
+        NAMES,
+    )
 
 
 def test_a_suite_that_dies_with_its_session_is_no_verdict_and_a_retry_is_one(db: str) -> None:
@@ -163,6 +187,49 @@ def test_a_load_of_one_row_passes_and_fails_as_a_load_of_many(db: str) -> None:
     load_id = stage_rows(db, [Range(0, 7, 8)], pipeline=declare("topic", checks=checks))
     verdict = validate_load(db, load_id)
     assert verdict.passed, verdict.cause
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_expectations_on_data_pass_on_a_load_without_rows_and_of_one_row(db: str, rows: int) -> None:
+    pipeline = declare("topic", columns=COLUMNS, checks=ON_DATA)
+    holes = [(0, offset) for offset in range(rows, 3)]
+    load_id = stage_rows(db, [Range(0, 0, 3)], pipeline=pipeline, holes=holes)
+    change(db, f"update penstock_stage.load_{load_id}_1 set _timestamp = now()")
+    verdict = validate_load(db, load_id)
+    assert verdict.passed, verdict.cause
+    assert [(name, partition, success) for name, partition, success, _ in judged_on_data(db, load_id)] == [
+        (name, None, True) for name in NAMES
+    ]
+
+
+def test_expectations_on_data_do_not_miss_a_partition_without_rows(db: str) -> None:
+    pipeline = declare("topic", columns=COLUMNS, checks=ON_DATA[:4])
+    empty = [(1, offset) for offset in range(5)]
+    load_id = stage_rows(db, [Range(0, 5, 10), Range(1, 0, 5)], pipeline=pipeline, holes=empty)
+    change(db, f"update penstock_stage.load_{load_id}_1 set note = 'ann', id = 20 where _offset = 6")
+    change(db, f"update penstock_stage.load_{load_id}_1 set note = 'ann' where _offset = 8")
+    assert not validate_load(db, load_id).passed
+    failed = [(name, partition) for name, partition, success, _ in judged_on_data(db, load_id) if not success]
+    assert failed == [(name, partition) for name in (NAMES[0], NAMES[3]) for partition in (None, 0)]
+
+
+def test_expectations_on_data_judge_a_thousand_partitions_at_once(db: str) -> None:
+    """Ids are offsets, so each id is in every partition: all of them fail but one, and a hundred are kept."""
+    pipeline = declare("topic", columns=COLUMNS, checks=ON_DATA[:4])
+    load_id = stage_rows(db, [Range(partition, 0, 2) for partition in range(1000)], pipeline=pipeline)
+    change(db, f"update penstock_stage.load_{load_id}_1 set note = _partition || ' ' || note, id = 5 * id")
+    assert not validate_load(db, load_id).passed
+    whole = {
+        name: (success, each) for name, partition, success, each in judged_on_data(db, load_id) if partition is None
+    }
+    assert (whole[NAMES[0]], whole[NAMES[2]]) == (
+        (True, {"late": 0, "partitions": 0}),
+        (True, {"keys_moved": 0, "partitions": 0}),
+    )
+    assert whole[NAMES[1]][1]["copies_elsewhere"] == 2 * 999
+    assert (whole[NAMES[3]][1]["missing"], whole[NAMES[3]][1]["partitions"]) == (4 * 1000, 1000)
+    kept = "select expectation, count(partition) from penstock.check_result where kind = 'declared' group by 1"
+    assert dict(query(db, kept)) == {NAMES[0]: 0, NAMES[1]: 100, NAMES[2]: 0, NAMES[3]: 100}
 
 
 def test_a_partition_without_rows_is_judged_and_its_neighbour_fails_alone(db: str) -> None:
