@@ -335,6 +335,19 @@ def list_quarantine(pipeline: str) -> str:
     return f"see the quarantined records: `penstock quarantine list {pipeline}`."
 
 
+def redrive_again(pipeline: str, load: int) -> str:
+    """A redrive whose records have changed, or were returned to the quarantine."""
+    return f"bring the records back by a new redrive: `penstock quarantine redrive {pipeline} …` (load {load} stays)."
+
+
+def settle_redrive(load: int) -> str:
+    """A redrive that a check holds."""
+    return (
+        f"publish it as it is: `penstock approve {load} --why …`, or give it up: `penstock discard {load} --why …` "
+        "(its records stay in the quarantine)."
+    )
+
+
 # Verification
 FIND_WHO_CHANGED_ROWS = "find out who changed the rows."
 COMPARE_ROWS = (

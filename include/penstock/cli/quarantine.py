@@ -14,6 +14,8 @@ from rich.table import Table
 from penstock import advice
 from penstock.cli import output
 from penstock.cli.arguments import Json, Name, Who, Why, find_user, read_environment
+from penstock.cli.notices import sending
+from penstock.declaration.pipeline import read_named
 from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -205,6 +207,47 @@ def drop(
         if json:
             loads = [{"load": number, "records": records} for number, records in dropped.by_load.items()]
             output.print_json({"pipeline": name, "records": sum(dropped.by_load.values()), "loads": loads})
+
+
+def redrive(
+    name: Name,
+    *,
+    at: At = None,
+    reason: Reason = None,
+    rule: Rule = None,
+    load: LoadOption = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the records that would pass.")] = False,
+    who: Who = None,
+    json: Json = False,
+) -> None:
+    """Decode and judge quarantined records by today's declaration and rules, and publish those that pass."""
+    from penstock.backfill.redrive import redrive as redrive_records
+
+    with output.exit_on_error(as_json=json, pipeline=name):
+        settings = read_environment()
+        selection = select(name, reason, rule, load, at, since, until)
+        refuse_everything(selection, everything=everything)
+        pipeline = read_named(settings.pipelines, name)
+        found = redrive_records(
+            settings, pipeline, selection, who or find_user(), output.print_message, dry_run=dry_run
+        )
+        would = "would pass" if dry_run else "are published"
+        output.print_message(f"{name}: {found.passing} of {found.chosen} records {would}.")
+        rejected = [
+            {"reason": reason, "rule": rule, "records": records} for (reason, rule), records in found.rejected.items()
+        ]
+        for each in rejected:
+            named = f" {each['rule']}" if each["rule"] else ""
+            output.print_message(f"  {each['records']} do not pass: {each['reason']}{named}")
+        if json:
+            counts = {"chosen": found.chosen, "passing": found.passing, "rejected": rejected, "loads": found.loads}
+            output.print_json({"pipeline": name, "dry_run": dry_run, **counts})
+
+
+app.command()(sending(redrive))
 
 
 def describe_record(record: "Quarantined", *, payload: bool) -> dict[str, Any]:

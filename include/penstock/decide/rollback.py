@@ -11,7 +11,8 @@ from penstock.errors import WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import bring_back, set_aside
 from penstock.ledger.event import record_event
-from penstock.ledger.load import read_load, reading_load, republish_load, roll_back_load
+from penstock.ledger.load import read_load, reading_load, republish_load, republish_sources, roll_back_load
+from penstock.ledger.redrive import give_back
 from penstock.model.load import LoadState
 from penstock.target.registry import find_store
 
@@ -56,9 +57,21 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     find_store(load.declaration).take_out(connection, load, ranges)
     roll_back_load(connection, load, why, days)
     record_event(connection, who, load, LoadState.ROLLED_BACK, why)
+    if load.kind == "redrive":
+        return RolledBack(read_load(connection, load_id), ranges, _return_records(connection, load, ranges))
     gaps = name_ranges(ranges)
     message = f"{load.pipeline}: load {load_id} is rolled back; gaps now: {gaps}. Its rows are kept for {days} days."
     return RolledBack(read_load(connection, load_id), ranges, message)
+
+
+def _return_records(connection: Connection, load: Load, ranges: tuple[Range, ...]) -> str:
+    """Return the records of a redrive to the quarantine. A record whose load is no longer published leaves a gap."""
+    returned = give_back(connection, load)
+    republish_sources(connection, load.load_id)
+    gaps = sum(map(len, ranges)) - returned
+    reason = "the loads that had quarantined them are not published, or their keeping time is over"
+    rest = f" {gaps} offsets are gaps now: {reason}." if gaps else ""
+    return f"{load.pipeline}: load {load.load_id} is rolled back; {returned} records are in the quarantine again.{rest}"
 
 
 def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:
@@ -68,6 +81,8 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is published already; nothing is changed.")
     if load.state != LoadState.ROLLED_BACK:
         _refuse(load, advice.UNDO_ROLLED_BACK_ONLY)
+    if load.kind == "redrive":
+        _refuse(load, advice.redrive_again(load.pipeline, load_id))
     ranges = tuple(bring_back(connection, load))
     if not ranges:
         _refuse(load, advice.reload_rolled_back(load.pipeline))

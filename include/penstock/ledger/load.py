@@ -254,6 +254,11 @@ def republish_load(connection: Connection, load: Load) -> None:
         raise FencedError(pipeline=load.pipeline, load=load.load_id)
 
 
+def republish_sources(connection: Connection, load_id: int) -> None:
+    """Move loads that a rolled back redrive had superseded, and that cover offsets again, to published."""
+    _statements.execute(connection, "republish_sources", load_id=load_id)
+
+
 def read_staged_ranges(connection: Connection, load_id: int) -> list[dict[str, Any]]:
     """Read the ranges of a load with their counts, by the keys of the JSON documents."""
     return _statements.fetch_all(connection, dict, "read_staged_ranges", load_id=load_id)

@@ -153,3 +153,9 @@ where load_id = %(load_id)s and state = 'published'
 -- rolled_back -> published: the rollback is undone.
 update penstock.load set state = 'published', ended_at = published_at, cause = null, kept_until = null
 where load_id = %(load_id)s and state = 'rolled_back'
+
+-- name: republish_sources
+-- superseded -> published: the redrive that had taken all records of these loads is rolled back.
+update penstock.load l set state = 'published', superseded_by = null, ended_at = published_at
+where l.superseded_by = %(load_id)s and l.state = 'superseded'
+  and exists (select from penstock.coverage c where c.load_id = l.load_id)

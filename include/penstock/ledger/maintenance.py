@@ -54,7 +54,8 @@ def drop_uncounted(connection: Connection, pipeline_id: int, days: int) -> int:
 
 
 def empty_quarantine(connection: Connection, pipeline_id: int, days: int) -> int:
-    """Empty quarantined records of loads that were published more than so many days ago."""
+    """Empty quarantined records of loads that were published more than so many days ago, also those of redrives."""
+    _statements.execute(connection, "empty_redriven", pipeline_id=pipeline_id, days=days)
     return _statements.execute(connection, "empty_quarantine", pipeline_id=pipeline_id, days=days)
 
 

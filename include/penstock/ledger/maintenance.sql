@@ -50,6 +50,13 @@ from penstock.load l
 where l.load_id = q.load_id and l.pipeline_id = %(pipeline_id)s and q.dropped_at is null
   and l.published_at < now() - make_interval(days => %(days)s)
 
+-- name: empty_redriven
+-- Drops the records that redrives keep for a rollback, after the keeping time of quarantined records.
+delete from penstock.redriven r
+using penstock.load l, penstock.load s
+where l.load_id = r.load_id and l.pipeline_id = %(pipeline_id)s and s.load_id = r.source_load
+  and (s.published_at < now() - make_interval(days => %(days)s) or l.state in ('discarded', 'superseded'))
+
 -- name: drop_old_tasks
 -- Deletes the counts of attempts before the last one.
 delete from penstock.stage_task t

@@ -56,6 +56,7 @@ WRITES = {
     "pipeline": ("insert", "update"),
     "position": ("insert", "update"),
     "quarantine": ("insert", "update", "delete"),
+    "redriven": ("insert", "update", "delete"),
     "reread": ("insert", "update", "delete"),
     "second_reading": ("insert",),
     "stage_task": ("insert", "update", "delete"),

@@ -20,7 +20,7 @@ from penstock.ledger.generation import move_positions, read_newest_generation
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.failure import end_failures
-from penstock.load.replacement import replace_covered
+from penstock.load.replacement import replace_covered, replace_quarantined
 from penstock.load.results import list_results
 from penstock.model.load import LoadState
 from penstock.spark.error_transport import first_words
@@ -100,6 +100,8 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     if load.kind == "replay":
         find_store(load.declaration).interrupt_merge(connection)
         replace_covered(connection, load)
+    if load.kind == "redrive":
+        replace_quarantined(connection, load)
     cover_ranges(connection, load)
     for result in list_results(load.declaration):
         result.publish(connection, load)

@@ -1,6 +1,6 @@
 """A replay replaces, in one transaction, the rows that other loads have of its ranges.
 
-The other loads keep their rows and coverage outside these ranges.
+The other loads keep their rows and coverage outside these ranges. A redrive replaces quarantined records in this way.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from penstock import advice
+from penstock.errors import FencedError
 from penstock.ledger import coverage
 from penstock.ledger.load import read_load, supersede_replaced_loads
+from penstock.ledger.redrive import take_records
 from penstock.model.ranges import Range, intersect_ranges, subtract_ranges
 from penstock.target.base import RowSum
 from penstock.target.registry import find_store
@@ -31,6 +34,25 @@ def replace_covered(connection: Connection, load: Load) -> None:
     for (load_id, _), overlaps in groupby(taken, key=lambda overlap: (overlap.load_id, overlap.partition)):
         _replace(connection, load, read_load(connection, load_id), list(overlaps))
     supersede_replaced_loads(connection, sorted({overlap.load_id for overlap in taken}), successor=load.load_id)
+
+
+def replace_quarantined(connection: Connection, load: Load) -> None:
+    """Take the records out of the quarantine and their offsets out of the coverage of the loads that had them.
+
+    It runs in the publish transaction, so a record is in the quarantine or in the target, never in both.
+    """
+    find_store(load.declaration).interrupt_merge(connection)
+    planned = sum(map(len, load.ranges))
+    taken = take_records(connection, load)
+    if taken != planned:
+        raise FencedError(
+            f"{planned - taken} of the {planned} records have left the quarantine since the redrive was planned; "
+            "nothing is published.",
+            pipeline=load.pipeline,
+            load=load.load_id,
+            next_step=advice.redrive_again(load.pipeline, load.load_id),
+        )
+    replace_covered(connection, load)
 
 
 def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[Overlap]) -> None:

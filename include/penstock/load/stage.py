@@ -90,7 +90,7 @@ def run_stage(
         run_tasks(spark, load, assignment, chunks)
         if read_again is not None:
             read_again(settings, load, attempt, spark)
-        _finish(settings.db, load, attempt, chunks)
+        finish_attempt(settings.db, load, attempt, chunks)
     except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
         with keeping_error(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
@@ -160,7 +160,7 @@ def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[
     )
 
 
-def _finish(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
+def finish_attempt(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> None:
     """Compare the written chunks with the plan, build the key, and move the load to staged."""
     with open_ledger(db) as connection:
         lock_staging(connection, load.load_id, attempt)
@@ -195,7 +195,7 @@ def compare_with_plan(connection: Connection, load: Load, attempt: int, chunks: 
 
 def _check_limit(load: Load, quarantined: int) -> None:
     limit = load.declaration.max_quarantined
-    if limit is not None and quarantined > limit:
+    if load.kind != "redrive" and limit is not None and quarantined > limit:
         raise RejectedRecordError(
             f"{quarantined} records cannot become rows, and `max_quarantined` is {limit}.",
             pipeline=load.pipeline,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.ranges import Range
 
-Kind = Literal["live", "backfill", "replay"]
+Kind = Literal["live", "backfill", "replay", "redrive"]
 
 
 class LoadState(StrEnum):
@@ -44,7 +44,8 @@ TRANSITIONS: dict[LoadState, frozenset[LoadState]] = {
     LoadState.ROLLED_BACK: frozenset({LoadState.PUBLISHED}),
     # A resumed backfill supersedes a failed load by a new load of the same ranges.
     LoadState.FAILED: frozenset({LoadState.SUPERSEDED}),
-    LoadState.SUPERSEDED: frozenset(),
+    # The rollback of a redrive returns the records of the loads that the redrive has superseded.
+    LoadState.SUPERSEDED: frozenset({LoadState.PUBLISHED}),
     LoadState.DISCARDED: frozenset(),
 }
 

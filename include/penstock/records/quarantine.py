@@ -12,7 +12,7 @@ from penstock.records.columns import timestamps
 from penstock.records.rejection import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.model.records import Headers
     from penstock.records.rejection import RejectedRecord
@@ -68,6 +68,18 @@ def write_headers(headers: Headers) -> bytes:
 def describe_headers(headers: Headers) -> list[dict[str, str]]:
     """Describe headers as the quarantine stores them."""
     return [_write_header(name, value) for name, value in headers]
+
+
+def read_headers(described: Sequence[Mapping[str, str]]) -> Headers:
+    """Read headers as the quarantine stores them."""
+    return [
+        (each["name"], base64.b64decode(each["base64"]) if "base64" in each else _encode(each.get("text")))
+        for each in described
+    ]
+
+
+def _encode(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _write_header(name: str, value: bytes | None) -> dict[str, str]:

@@ -1,0 +1,86 @@
+-- name: choose_records
+-- Quarantined records of the generation that is loaded now whose contents are still there, after a place.
+select q.load_id as source_load, q.partition, q."offset"
+from penstock.quarantined q join penstock.load l using (load_id)
+where {chosen} and q.dropped_at is null
+  and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = l.pipeline_id)
+  -- The quarantine has no place for the timestamp of such a record.
+  and not (q.reason = 'bad_timestamp' and q.record_timestamp is null)
+  and (q.load_id, q.partition, q."offset") > (%(after_load)s, %(after_partition)s, %(after_offset)s)
+order by q.load_id, q.partition, q."offset" limit %(most)s
+
+-- name: plan_records
+-- Records which load quarantined each record of a redrive.
+insert into penstock.redriven (load_id, partition, "offset", source_load, source_attempt)
+select %(load_id)s, p.partition, p."offset", p.source_load, l.attempt
+from unnest(%(partitions)s::int[], %(offsets)s::bigint[], %(sources)s::bigint[]) as p (partition, "offset", source_load)
+join penstock.load l on l.load_id = p.source_load
+
+-- name: read_records
+-- The records of a redrive in the quarantine, in their order after a place.
+select r.partition, r."offset", q.key, q.value, q.headers,
+       coalesce((extract(epoch from q.record_timestamp) * 1000)::bigint, -1) as millis
+from penstock.redriven r
+join penstock.quarantine q on q.load_id = r.source_load and q.attempt = r.source_attempt
+     and q.partition = r.partition and q."offset" = r."offset" and q.dropped_at is null
+where r.load_id = %(load_id)s and (r.partition, r."offset") > (%(partition)s, %(after)s)
+order by r.partition, r."offset" limit %(most)s
+
+-- name: list_passing
+-- The places of the rows of {staged}.
+select _partition as partition, _offset as "offset" from {staged} order by 1, 2
+
+-- name: count_rejected
+-- The records that a redrive quarantined again, by reason and rule.
+select reason, rule, count(*) as records from penstock.quarantine
+where load_id = %(load_id)s and attempt = %(attempt)s group by reason, rule order by reason, rule
+
+-- name: take_records
+-- Takes the records of a redrive out of the quarantine, and keeps them for a rollback. A record is taken only if the load
+-- that quarantined it still covers its offset.
+with taken as (
+    delete from penstock.quarantine q
+    using penstock.redriven r
+    where r.load_id = %(load_id)s and q.load_id = r.source_load and q.attempt = r.source_attempt
+      and q.partition = r.partition and q."offset" = r."offset" and q.dropped_at is null
+      and exists (select from penstock.coverage c
+                  where c.load_id = r.source_load and c.partition = r.partition and c.offsets @> r."offset")
+    returning q.*
+)
+update penstock.redriven r
+set reason = t.reason, detail = t.detail, rule = t.rule, first_partition = t.first_partition, first_offset = t.first_offset,
+    key = t.key, value = t.value, headers = t.headers, record_timestamp = t.record_timestamp
+from taken t
+where r.load_id = %(load_id)s and r.source_load = t.load_id and r.partition = t.partition and r."offset" = t."offset"
+
+-- name: give_back
+-- Returns the records of a redrive that is rolled back to the quarantine, where the load that quarantined them is still
+-- published, or was superseded by this redrive. That load covers their offsets again.
+with given as (
+    delete from penstock.redriven r
+    using penstock.aside a, penstock.load s
+    where r.load_id = %(load_id)s and a.load_id = r.load_id and a.partition = r.partition and a.offsets @> r."offset"
+      and s.load_id = r.source_load and s.attempt = r.source_attempt
+      and (s.state = 'published' or s.state = 'superseded' and s.superseded_by = r.load_id)
+    returning r.*
+),
+quarantined as (
+    insert into penstock.quarantine (load_id, attempt, partition, "offset", reason, detail, rule, first_partition,
+                                     first_offset, key, value, headers, record_timestamp)
+    select source_load, source_attempt, partition, "offset", reason, detail, rule, first_partition, first_offset, key,
+           value, headers, record_timestamp
+    from given
+)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
+select l.pipeline_id, l.generation_id, g.partition, int8range(g."offset", g."offset" + 1), g.source_load, 0, 1, 0, 0
+from given g join penstock.load l on l.load_id = g.source_load
+
+-- name: find_open_redrives
+-- The open redrives of a pipeline that no process works on. A held one waits for a person.
+select load_id from penstock.load
+where pipeline_id = %(pipeline_id)s and kind = 'redrive' and state in ('planned', 'staging', 'staged', 'validated')
+  and not exists (select from pg_locks k
+                  where k.locktype = 'advisory' and k.database = (select oid from pg_database
+                                                                  where datname = current_database())
+                    and (k.classid::bigint << 32 | k.objid::bigint) = hashtextextended('penstock work ' || load_id, 0))
+order by load_id

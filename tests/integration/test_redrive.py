@@ -1,0 +1,241 @@
+"""Redrives: a record is in the quarantine or in the table, whatever happens, and a rollback returns it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from declaring import COLUMNS, declare, write_declaration
+from loading_process import BIN, await_blocked, locked
+from penstock.backfill.redrive import _plan, redrive
+from penstock.backfill.request import ByOffsets, Span
+from penstock.decide.rollback import roll_back, undo_rollback
+from penstock.decide.settle import approve_load
+from penstock.errors import FencedError, HeldError, WrongUseError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.quarantine import Selection
+from penstock.ledger.redrive import choose_records
+from penstock.ledger.work_lock import working_on
+from penstock.load.publish import publish_load
+from penstock.load.redrive import stage_records
+from penstock.load.validate import validate_load
+from proving import find_faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fix_loaders import Start
+    from penstock.backfill.redrive import Redriven
+    from producing import Account
+    from whole_loads import Loader
+
+AMOUNTS = {**COLUMNS, "amount": {"type": "integer"}}
+
+
+def rule(least: int) -> list[dict[str, Any]]:
+    return [{"name": "least", "where": f"amount >= {least}"}]
+
+
+def amount(number: int, value: object) -> bytes:
+    return json.dumps({"id": number, "amount": value}).encode()
+
+
+def load_all(start: Start, partitions: int = 2, **declared: Any) -> tuple[Account, Loader]:
+    """Load records of which three fail the rule in partition 0, one in partition 1, and two are rejected."""
+    account, loader = start(partitions, columns=AMOUNTS, rules=rule(0), **declared)
+    account.send([amount(number, number - 2) for number in range(20)], partition=0)
+    account.send([b"no JSON", amount(5, -9)], partition=0)
+    account.send([amount(5, "many"), amount(6, 6), amount(7, -1)], partition=partitions - 1, key=b"key")
+    loader.load()
+    return account, loader
+
+
+def change(loader: Loader, **declared: Any) -> Loader:
+    return replace(loader, pipeline=declare(loader.pipeline.topic, columns=AMOUNTS, **declared))
+
+
+def bring_back(loader: Loader, *, dry_run: bool = False, **selected: Any) -> Redriven:
+    selection = Selection("orders", **selected)
+    return redrive(loader.settings, loader.pipeline, selection, "ann", lambda _: None, dry_run=dry_run)
+
+
+def places(loader: Loader) -> list[Any]:
+    return loader.query('select partition, "offset", reason from penstock.quarantined order by 1, 2')
+
+
+BEFORE = [
+    (0, 0, "rule"), (0, 1, "rule"), (0, 20, "bad_json"), (0, 21, "rule"), (1, 0, "wrong_type"), (1, 2, "rule"),
+]  # fmt: skip
+
+
+def test_records_that_pass_today_are_published_and_the_others_stay(start: Start) -> None:
+    account, loader = load_all(start)
+    assert places(loader) == BEFORE
+    today = change(loader, rules=rule(-5))
+
+    outcome = bring_back(today)
+
+    assert (outcome.chosen, outcome.passing, len(outcome.loads)) == (6, 3, 1)
+    assert dict(outcome.rejected) == {("bad_json", None): 1, ("rule", "least"): 1, ("wrong_type", None): 1}
+    assert places(loader) == [(0, 20, "bad_json"), (0, 21, "rule"), (1, 0, "wrong_type")]
+    assert loader.query("select _partition, _offset, amount from analytics.orders where amount < 0 order by 1, 2") == [
+        (0, 0, -2), (0, 1, -1), (1, 2, -1),
+    ]  # fmt: skip
+    assert find_faults(loader.db, account) == []
+    verified = loader.verify()
+    assert (verified.faults, verified.rows, verified.rows_compared) == ((), 22, 22)
+    assert loader.query("select kind, state, rows from penstock.loads order by load_id") == [
+        ("live", "published", 19), ("redrive", "discarded", 3), ("redrive", "published", 3),
+    ]  # fmt: skip
+    assert loader.query("select actor, what from penstock.event where what like 'redriv%' order by event_id") == [
+        ("ann", "redrive planned"), ("ann", "redrive planned"), ("ann", "redriven"),
+    ]  # fmt: skip
+
+
+def test_a_dry_run_counts_and_changes_nothing(start: Start) -> None:
+    _, loader = load_all(start)
+    covered = loader.covered()
+
+    outcome = bring_back(change(loader, rules=[]), dry_run=True, reason="rule")
+
+    assert (outcome.chosen, outcome.passing, outcome.loads) == (4, 4, [])
+    assert (places(loader), loader.covered()) == (BEFORE, covered)
+    assert loader.query("select count(*) from analytics.orders") == [(19,)]
+    assert loader.query("select count(*) from pg_class where relnamespace = 'penstock_stage'::regnamespace") == [(0,)]
+
+
+def test_one_record_and_the_records_of_a_rule_can_be_chosen(start: Start) -> None:
+    account, loader = load_all(start)
+    today = change(loader, rules=[])
+
+    assert bring_back(today, partition=0, offset=21).passing == 1
+    assert bring_back(today, rule="least", load=1).passing == 3
+    with pytest.raises(WrongUseError, match="no quarantined record with contents is selected by rule least"):
+        bring_back(today, rule="least")
+
+    assert places(loader) == [(0, 20, "bad_json"), (1, 0, "wrong_type")]
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
+
+
+POINTS = {
+    "plan": "lock table penstock.event in share mode",
+    "stage": "lock table penstock.stage_task in share mode",
+    "validate": "lock table penstock.check_result in share mode",
+    "publish": "lock table penstock.coverage in share mode",
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_redrive_killed_at_any_point_leaves_each_record_in_one_place(
+    start: Start, tmp_path: Path, point: str
+) -> None:
+    account, loader = load_all(start)
+    write_declaration(tmp_path, account.topic, columns=AMOUNTS)
+    environment = {
+        **os.environ, "PENSTOCK_DB": loader.db, "PENSTOCK_KAFKA": loader.bootstrap, "PENSTOCK_PIPELINES": str(tmp_path),
+    }  # fmt: skip
+    command = [str(BIN / "penstock"), "quarantine", "redrive", "orders", "--rule", "least"]
+    with locked(loader.db, POINTS[point]):
+        process = subprocess.Popen(command, env=environment)
+        try:
+            await_blocked(loader.db)
+        finally:
+            process.kill()
+            process.wait()
+    assert places(loader) == BEFORE
+    assert find_faults(loader.db, account) == []
+
+    done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)["passing"] == 4
+    assert places(loader) == [(0, 20, "bad_json"), (1, 0, "wrong_type")]
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
+    assert loader.query("select count(*) from penstock.loads where state not in ('published', 'discarded')") == [(0,)]
+
+
+def test_the_rollback_of_a_redrive_returns_its_records_to_the_quarantine(start: Start) -> None:
+    account, loader = load_all(start)
+    before = loader.query('select * from penstock.quarantined order by partition, "offset"')
+    today = change(loader, rules=[])
+    (load_id,) = bring_back(today, reason="rule").loads
+
+    moved = roll_back(loader.db, load_id, "ann", "too early")
+
+    assert "4 records are in the quarantine again." in moved.message
+    assert loader.query('select * from penstock.quarantined order by partition, "offset"') == before
+    assert (loader.gaps(), find_faults(loader.db, account)) == ([], [])
+    assert loader.verify().faults == ()
+    with pytest.raises(WrongUseError, match="by a new redrive"):
+        undo_rollback(loader.db, load_id, "ann", "now")
+    assert bring_back(today, reason="rule").passing == 4
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
+
+
+def test_a_load_of_quarantined_records_only_is_published_again_by_the_rollback(start: Start) -> None:
+    account, loader = start(columns=AMOUNTS, rules=rule(0))
+    account.send([amount(number, -1) for number in range(5)])
+    source = loader.load()
+    today = change(loader, rules=[])
+    (load_id,) = bring_back(today).loads
+    assert loader.state(source) == "superseded"
+    assert find_faults(loader.db, account) == []
+
+    roll_back(loader.db, load_id, "ann", "too early")
+
+    assert loader.state(source) == "published"
+    assert len(places(loader)) == 5
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
+
+
+def test_records_that_have_left_the_quarantine_meanwhile_stop_the_publish(start: Start) -> None:
+    _, loader = load_all(start)
+    today = change(loader, rules=[])
+    with open_ledger(loader.db) as connection:
+        records = choose_records(connection, Selection("orders", reason="rule"), 100, None)
+    load_id = _plan(loader.db, today.pipeline, records, "ann")
+    stage_records(today.settings, load_id)
+    assert validate_load(loader.db, load_id, None, today.settings.kafka).passed
+    with working_on(loader.db, load_id):  # a redrive that no process works on would be discarded
+        assert bring_back(today, partition=0, offset=21).passing == 1
+
+    with pytest.raises(FencedError, match="1 of the 4 records have left the quarantine"):
+        publish_load(loader.db, loader.settings.kafka, load_id)
+
+    assert loader.query("select count(*) from analytics.orders") == [(20,)]
+    assert len(places(loader)) == 5
+
+
+def test_a_check_holds_a_redrive_and_a_person_approves_it(start: Start) -> None:
+    account, loader = load_all(start)
+    check = {"expect": "expect_column_values_to_be_between", "column": "amount", "min_value": 0}
+    today = change(loader, checks=[check])
+
+    with pytest.raises(HeldError, match=r"orders load 2.*expect_column_values_to_be_between") as held:
+        bring_back(today, reason="rule")
+    assert "its records stay in the quarantine" in str(held.value)
+    assert places(loader) == BEFORE
+    approve_load(loader.db, loader.settings.kafka, 2, "ann", "refunds")
+
+    assert len(places(loader)) == 2
+    assert find_faults(loader.db, account) == []
+
+
+def test_a_replay_over_a_redrive_and_its_source_leaves_each_record_once(start: Start) -> None:
+    account, loader = load_all(start)
+    today = change(loader, rules=[])
+    bring_back(today, reason="rule")
+
+    today.backfill(ByOffsets((Span(0, 0, 10),)), replace=True)
+
+    assert places(loader) == [(0, 20, "bad_json"), (1, 0, "wrong_type")]
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
