@@ -78,7 +78,8 @@ from given g join penstock.load l on l.load_id = g.source_load
 -- name: find_open_redrives
 -- The open redrives of a pipeline that no process works on. A held one waits for a person.
 select load_id from penstock.load
-where pipeline_id = %(pipeline_id)s and kind = 'redrive' and state in ('planned', 'staging', 'staged', 'validated')
+where pipeline_id = %(pipeline_id)s and kind = 'redrive'
+  and state in ('planned', 'staging', 'staged', 'validated', 'held') and state <> 'held'
   and not exists (select from pg_locks k
                   where k.locktype = 'advisory' and k.database = (select oid from pg_database
                                                                   where datname = current_database())
