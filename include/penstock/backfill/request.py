@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
+from penstock.model.times import read_time, require_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
 # The kinds of request in a form, with the fields of each.
 FIELDS_OF = {"all gaps": (), "offsets": ("offsets",), "time": ("from_time", "until_time")}
@@ -96,21 +97,13 @@ def read_form(form: Mapping[str, Any]) -> Selection:
             f"`what` is {chosen}, and {', '.join(others)} is given too.",
             next_step=advice.CHOOSE_ONE_WAY,
         )
-    since, until = (_read_time(form[name]) if form[name] else None for name in FIELDS_OF["time"])
+    since, until = (read_time(form[name]) if form[name] else None for name in FIELDS_OF["time"])
     return read_selection(form["offsets"] or [], since, until, gaps=chosen == "all gaps")
 
 
-def _read_time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise WrongUseError(f"{text[:100]!r} is not a time.", next_step=advice.WRITE_TIME) from error
-
-
 def _read_times(since: datetime, until: datetime | None) -> ByTime:
-    # A time without a zone means another moment on another machine.
-    if since.tzinfo is None or (until is not None and until.tzinfo is None):
-        raise WrongUseError("a time has no zone.", next_step=advice.WRITE_TIME)
+    for moment in filter(None, (since, until)):
+        require_zone(moment)
     # Kafka does not accept negative timestamps.
     if since.timestamp() < 0:
         raise WrongUseError(f"the time {since.isoformat()} is before 1970.", next_step=advice.START_AT_1970)

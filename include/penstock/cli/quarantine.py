@@ -4,7 +4,6 @@
 import base64
 import json as json_library
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +16,7 @@ from penstock.cli.arguments import Json, Name, Who, Why, find_user, read_environ
 from penstock.cli.notices import sending
 from penstock.declaration.pipeline import read_named
 from penstock.errors import WrongUseError
+from penstock.model.times import read_time
 
 if TYPE_CHECKING:
     from penstock.ledger.quarantine import Quarantined, Selection
@@ -45,7 +45,8 @@ def select(
     from penstock.ledger.quarantine import Selection
 
     partition, offset = _read_place(at) if at is not None else (None, None)
-    return Selection(pipeline, reason, rule, load, partition, offset, _read_time(since), _read_time(until))
+    from_time, until_time = (None if text is None else read_time(text) for text in (since, until))
+    return Selection(pipeline, reason, rule, load, partition, offset, from_time, until_time)
 
 
 def refuse_everything(selection: "Selection", *, everything: bool) -> None:
@@ -61,18 +62,6 @@ def _read_place(text: str) -> tuple[int, int]:
     if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 10 and len(offset) < 19):
         raise WrongUseError(f"{text[:100]!r} is not a place of a record.", next_step=advice.WRITE_PLACE)
     return int(partition), int(offset)
-
-
-def _read_time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise WrongUseError(f"{text[:100]!r} is not a time.", next_step=advice.WRITE_TIME) from error
-    if moment.tzinfo is None:
-        raise WrongUseError("a time has no zone.", next_step=advice.WRITE_TIME)
-    return moment
 
 
 @app.command(name="list")

@@ -11,6 +11,7 @@ from penstock.errors import WrongUseError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.event import require_reason
 from penstock.ledger.incident import change_mute, read_incident
+from penstock.model.times import read_time
 
 if TYPE_CHECKING:
     from penstock.ledger.incident import Incident
@@ -54,10 +55,4 @@ def read_end(for_: str | None, until: str | None, now: datetime) -> datetime:
         if found is None:
             raise WrongUseError(f"{for_} is not a duration.", next_step=advice.GIVE_END_OF_MUTE)
         return now + int(found[1]) * UNITS[found[2]]
-    try:
-        moment = datetime.fromisoformat(until or "")
-    except ValueError:
-        raise WrongUseError(f"{until} is not a time.", next_step=advice.GIVE_END_OF_MUTE) from None
-    if moment.tzinfo is None:
-        raise WrongUseError(f"{until} has no time zone.", next_step=advice.GIVE_END_OF_MUTE)
-    return moment
+    return read_time(until or "", advice.GIVE_END_OF_MUTE)

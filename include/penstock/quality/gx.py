@@ -12,10 +12,12 @@ from __future__ import annotations
 import gc
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @contextmanager
@@ -55,5 +57,12 @@ __all__ = [
     "get_context",
     "get_expectation_impl",
     "get_metric_kwargs",
+    "identify_table",
     "metric_value",
 ]
+
+
+def identify_table(engine: SqlAlchemyExecutionEngine, domain: Mapping[str, Any]) -> sql.Identifier:
+    """Identify the table that a batch of Great Expectations was opened on."""
+    data = engine.batch_manager.batch_data_cache[domain["batch_id"]]
+    return sql.Identifier(*filter(None, (data.source_schema_name, data.source_table_name)))

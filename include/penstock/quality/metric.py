@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
-
 from penstock.quality.counts import PartitionCounts, count_attempt
-from penstock.quality.gx import SqlAlchemyExecutionEngine, TableMetricProvider, metric_value
+from penstock.quality.gx import SqlAlchemyExecutionEngine, TableMetricProvider, identify_table, metric_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,9 +29,7 @@ class StagedCounts(TableMetricProvider):  # type: ignore[misc]
         runtime_configuration: dict[str, Any],  # noqa: ARG002
     ) -> list[PartitionCounts]:
         load_id, attempt = metric_value_kwargs["load_id"], metric_value_kwargs["attempt"]
-        batch_id = metric_domain_kwargs["batch_id"]
-        staged = execution_engine.batch_manager.batch_data_cache[batch_id]
-        table = sql.Identifier(staged.source_schema_name, staged.source_table_name)
+        table = identify_table(execution_engine, metric_domain_kwargs)
         with execution_engine.get_connection() as connection:
 
             def ask(statement: str, values: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:

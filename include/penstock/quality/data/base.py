@@ -12,8 +12,6 @@ from collections import defaultdict
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from psycopg import sql
-
 from penstock.quality.data.batch import DataBatch, PostgresBatch, SparkBatch
 from penstock.quality.gx import (
     BatchExpectation,
@@ -24,6 +22,7 @@ from penstock.quality.gx import (
     TableMetricProvider,
     get_expectation_impl,
     get_metric_kwargs,
+    identify_table,
     metric_value,
 )
 
@@ -55,9 +54,7 @@ class FindingsMetric(TableMetricProvider):  # type: ignore[misc]
         metrics: dict[str, Any],  # noqa: ARG002
         runtime_configuration: dict[str, Any],  # noqa: ARG002
     ) -> list[Finding]:
-        data = execution_engine.batch_manager.batch_data_cache[metric_domain_kwargs["batch_id"]]
-        names = [data.source_schema_name, data.source_table_name]
-        identifier = sql.Identifier(*(name for name in names if name))
+        identifier = identify_table(execution_engine, metric_domain_kwargs)
         with execution_engine.get_connection() as connection:
             return _ask(PostgresBatch(connection, identifier), metric_value_kwargs)
 
