@@ -178,7 +178,11 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
     try:
         web.start()
         with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=60) as api:
-            yield AirflowSite(web, pipelines, loads, api)
+            site = AirflowSite(web, pipelines, loads, api)
+            # It runs every five minutes, and would send notices in the middle of a test.
+            paused = {"is_paused": True}
+            site.wait(lambda: api.patch("dags/penstock_notices", json=paused).is_success, 300, "no watch interferes")
+            yield site
     finally:
         web.stop()
         postgres.start()

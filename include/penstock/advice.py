@@ -377,6 +377,16 @@ def preview_adoption(pipeline: str) -> str:
 
 # Alerts
 SEE_WARNINGS = "see penstock.check_results; the load is published. Correct the data, or the check in the declaration."
+
+
+def find_out_why_overdue(pipeline: str) -> str:
+    """A pipeline that publishes nothing, and whose runs report nothing."""
+    return (
+        "find out whether its runs start (the scheduler, a paused DAG, a run that waits): "
+        f"`penstock status {pipeline}` shows the state; `penstock run {pipeline}` loads now."
+    )
+
+
 READ_LOG_OF_RUN = "read the log of the task, then clear the task to try again."
 PIPELINE_CONTINUES = "nothing to do: the pipeline continues."
 ACCEPT_OR_PREVENT_LOSS = (

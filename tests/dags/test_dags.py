@@ -15,7 +15,14 @@ from declaring import write_declaration
 
 REPOSITORY = Path(__file__).parents[2]
 TASKS = ["plan", "stage", "validate", "publish"]
-OWN = {"penstock_settle", "penstock_backfill", "penstock_accept_loss", "penstock_audit", "penstock_maintenance"}
+OWN = {
+    "penstock_notices",
+    "penstock_settle",
+    "penstock_backfill",
+    "penstock_accept_loss",
+    "penstock_audit",
+    "penstock_maintenance",
+}
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 
 

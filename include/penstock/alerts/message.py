@@ -25,6 +25,7 @@ HEADINGS: dict[IncidentKind, tuple[str, str]] = {
     IncidentKind.QUARANTINE_LIMIT: ("failed", "loads again"),
     IncidentKind.FAILING_STAGE: ("failed", "loads again"),
     IncidentKind.FAILING_RUN: ("failed", "loads again"),
+    IncidentKind.OVERDUE_LOAD: ("is overdue", "is no longer overdue"),
     IncidentKind.FAILED_CHECK: ("did not pass a check", "passes a check again"),
     IncidentKind.FAILED_VERIFICATION: ("did not pass its audit", "passes its audit again"),
     IncidentKind.RETENTION_HEADROOM: ("is about to lose records", "is no longer about to lose records"),

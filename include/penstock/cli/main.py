@@ -22,6 +22,7 @@ from penstock.cli.run import run
 from penstock.cli.settle import approve, discard
 from penstock.cli.status import status
 from penstock.cli.verify import verify
+from penstock.cli.watch import watch
 
 app = typer.Typer(
     name="penstock",
@@ -31,8 +32,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    check, migrate, plan, run, status, incidents, mute, unmute, quality, doctor, approve, discard, accept_loss, adopt,
-    backfill, rollback, verify, holes, maintain,
+    check, migrate, plan, run, status, incidents, mute, unmute, watch, quality, doctor, approve, discard, accept_loss,
+    adopt, backfill, rollback, verify, holes, maintain,
 )  # fmt: skip
 # Commands that read only send no notices.
 SENDING = (run, mute, unmute, approve, discard, accept_loss, adopt, backfill, rollback, verify, maintain)

@@ -25,6 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from penstock.declaration.alerts import Route, Routes, check_connection
 from penstock.declaration.columns import ColumnType
 from penstock.declaration.consistency import column_names, expand, find_mistakes
+from penstock.declaration.durations import parse_duration
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
@@ -90,6 +91,11 @@ def _check_tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     return tags
 
 
+def _check_duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
 def _check_schedule(schedule: str, info: ValidationInfo) -> str:
     return schedule if _is_kept(info) else check_schedule(schedule)
 
@@ -123,6 +129,7 @@ Name = Annotated[StrictStr, AfterValidator(_check_name)]
 Topic = Annotated[StrictStr, AfterValidator(_check_topic)]
 Connection = Annotated[StrictStr, AfterValidator(check_connection)]
 Words = Annotated[StrictStr, AfterValidator(_check_words)]
+Duration = Annotated[StrictStr, AfterValidator(_check_duration)]
 Schedule = Annotated[StrictStr, AfterValidator(_check_schedule)]
 Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 StartField = Annotated[
@@ -223,6 +230,16 @@ class Pipeline(BaseModel):
     alerts: Routes = Field(
         default=(),
         description="the id of the Airflow connection to which alerts are sent, or a list of {to, severity, remind}",
+    )
+    overdue_intervals: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
+        default=3,
+        description="how many intervals of the schedule may pass without a published load, or a run that finds nothing "
+        "new, before the pipeline is overdue; null for any number",
+    )
+    headroom: Duration | None = Field(
+        default=None,
+        description="the least time for which Kafka must still keep the records that wait, such as 24h; null for an "
+        "interval of the schedule",
     )
     retries: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
         default=3, description="how many times Airflow retries a failed task"

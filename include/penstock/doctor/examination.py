@@ -65,7 +65,7 @@ def _examine(
     held: Sequence[OpenTransaction],
 ) -> Diagnosis:
     commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
-    need, retention = find_need(pipeline.schedule), read_retention(topic.config)
+    need, retention = find_need(pipeline.schedule, pipeline.headroom), read_retention(topic.config)
     identity = judgement.judge_topic_id(pipeline, topic, known)
     findings = [
         *judge_copies(topic, len(cluster.auto_create), commands),
@@ -90,6 +90,19 @@ def _examine(
         *judgement.list_own_settings(),
         *judgement.list_producers_settings(),
     )
+    return Diagnosis(pipeline.name, tuple(findings), headroom)
+
+
+def examine_waiting(kafka: Mapping[str, str], pipeline: Pipeline, known: Known) -> Diagnosis:
+    """Examine only the records that wait: when Kafka deletes them, and whether an open transaction holds them back."""
+    topic = read_topics(kafka, [pipeline])[pipeline.name]
+    commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
+    held = find_open_transactions(kafka, [pipeline.topic] if pipeline.isolation == "read_committed" else [])
+    findings = [judge_transactions(held, datetime.now(UTC), commands)]
+    headroom: tuple[Headroom, ...] = ()
+    if judgement.judge_topic_id(pipeline, topic, known).level == "ok":
+        headroom = read_headroom(kafka, pipeline, topic.log, known, read_retention(topic.config))
+        findings.append(judge_headroom(headroom, find_need(pipeline.schedule, pipeline.headroom), commands))
     return Diagnosis(pipeline.name, tuple(findings), headroom)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from penstock.doctor.facts import compare
@@ -12,7 +13,6 @@ from penstock.errors import name_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
 
     from penstock.doctor.commands import Commands
     from penstock.doctor.facts import Finding
@@ -84,6 +84,8 @@ def find_growth(logs: Mapping[int, PartitionLog], firsts_ms: Mapping[int, int], 
 def judge_headroom(measured: Sequence[Headroom], need: Need, commands: Commands) -> Finding:
     """Judge whether the next load comes before the first unloaded record is deleted."""
     wanted = f"more than an interval, {write_duration(need.interval)}" if need.interval else "more than none"
+    if need.headroom is not None and need.headroom == need.least:
+        wanted = f"more than {write_duration(need.headroom)}, as declared"
     known = {each.partition: each.hours for each in measured if each.hours is not None}
     if not known:
         return _judge_without_hours(measured, wanted)
@@ -93,8 +95,10 @@ def judge_headroom(measured: Sequence[Headroom], need: Need, commands: Commands)
         "headroom",
         f"{known[least]:g} h in partition {least}",
         wanted,
-        fits=known[least] > (need.interval / HOUR if need.interval else 0),
-        told="records may be deleted before the next scheduled load",
+        fits=known[least] > need.least / HOUR,
+        told="records may be deleted before the next scheduled load"
+        if known[least] <= (need.interval or timedelta()) / HOUR
+        else "records will be deleted soon",
         change=f"load now; until all records are loaded: {commands.set_topic('retention.ms', -1)}",
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from penstock.declaration.durations import parse_duration
 from penstock.doctor.facts import Finding, compare, miss
 from penstock.doctor.intervals import HOUR, find_longest_interval, write_duration, write_number
 
@@ -38,6 +39,12 @@ class Need:
     interval: timedelta | None
     time: timedelta
     reason: str
+    headroom: timedelta | None = None  # the least time that the declaration wants to be left
+
+    @property
+    def least(self) -> timedelta:
+        """The least time for which the records that wait must still be kept."""
+        return max(self.interval or timedelta(), self.headroom or timedelta())
 
 
 def read_retention(config: Mapping[str, str]) -> Retention | None:
@@ -55,8 +62,13 @@ def read_retention(config: Mapping[str, str]) -> Retention | None:
     )
 
 
-def find_need(schedule: str | None) -> Need:
+def find_need(schedule: str | None, headroom: str | None = None) -> Need:
     """Find the time for which records must be kept: some intervals, and the time that a person may need."""
+    need = _find_need(schedule)
+    return need if headroom is None else replace(need, headroom=parse_duration(headroom))
+
+
+def _find_need(schedule: str | None) -> Need:
     interval = find_longest_interval(schedule)
     if interval is None:
         by_hand = "loads are started by hand" if schedule in (None, "@once") else f"the intervals of {schedule} vary"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from psycopg.types.json import Jsonb
 
 from penstock.ledger.statements import Statements
-from penstock.model.incident import IncidentKind, key_of_load
+from penstock.model.incident import FAILURES, HOLDS, IncidentKind, key_of_load
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ class Notice:
     ended_at: datetime | None
     ended_by: str | None
     ended_why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A pipeline that has loaded nothing since a moment."""
+
+    pipeline: str
+    since: datetime
+    age: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +182,13 @@ def change_mute(connection: Connection, incident_id: int, until: datetime | None
     """Mute an open incident until a time, or end its mute; False if there is no open incident of this number."""
     where = {"incident_id": incident_id, "until": until, "who": who, "why": why}
     return _statements.execute(connection, "change_mute", **where) == 1
+
+
+def find_overdue(connection: Connection, limits: Mapping[str, timedelta]) -> list[Overdue]:
+    """Find the pipelines whose last success is longer ago than their limit, and that have no other open trouble."""
+    where = {"names": list(limits), "seconds": [limit.total_seconds() for limit in limits.values()]}
+    causes = [str(kind) for kind in (IncidentKind.HELD_LOAD, *HOLDS, *FAILURES)]
+    return _statements.fetch_all(connection, Overdue, "find_overdue", **where, causes=causes)
 
 
 def find_due_routes(connection: Connection) -> list[str]:

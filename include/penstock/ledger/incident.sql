@@ -83,6 +83,24 @@ with muted as (
 )
 select incident_id from muted
 
+-- name: find_overdue
+-- Pipelines whose last success is longer ago than their limit: a published live load, or a plan that found nothing new.
+-- A pipeline with other open trouble of %(causes)s is not reported twice. A ledger counts from its first day with
+-- incidents, because older plans that found nothing left no trace.
+select w.pipeline, s.since, now() - s.since as age
+from unnest(%(names)s::text[], %(seconds)s::float8[]) as w (pipeline, seconds)
+join penstock.pipeline p on p.name = w.pipeline
+cross join lateral (
+    select greatest(p.created_at, p.up_to_date_at,
+                    (select applied_at from penstock.migration where name = '0019_incidents.sql'),
+                    (select l.published_at from penstock.load l
+                     where l.pipeline_id = p.pipeline_id and l.kind = 'live' and l.published_at is not null
+                     order by l.load_id desc limit 1)) as since) s
+where now() - s.since > make_interval(secs => w.seconds)
+  and not exists (select from penstock.incident i
+                  where i.pipeline = w.pipeline and i.ended_at is null and i.kind = any(%(causes)s))
+order by w.pipeline
+
 -- name: find_due_routes
 -- The routes that have notices to send now.
 select distinct route from penstock.notice where sent_at is null and next_attempt_at <= clock_timestamp()

@@ -101,4 +101,4 @@ def end_failures(connection: Connection, pipeline: str, load: Load | None) -> No
     if load is not None:
         why = f"load {load.load_id} is published"
         key = LIVE if load.kind == "live" else key_of_load(load.load_id)
-    end_incidents(connection, pipeline, FAILURES, [key], by="penstock", why=why)
+    end_incidents(connection, pipeline, (*FAILURES, IncidentKind.OVERDUE_LOAD), [key], by="penstock", why=why)

@@ -21,6 +21,7 @@ class IncidentKind(StrEnum):
     QUARANTINE_LIMIT = "quarantine_limit"
     FAILING_STAGE = "failing_stage"
     FAILING_RUN = "failing_run"
+    OVERDUE_LOAD = "overdue_load"
     FAILED_CHECK = "failed_check"
     FAILED_VERIFICATION = "failed_verification"
     RETENTION_HEADROOM = "retention_headroom"
@@ -28,7 +29,7 @@ class IncidentKind(StrEnum):
     UNMERGED_LEAVES = "unmerged_leaves"
 
 
-# Incidents of these kinds end when a later load of the same sequence is published, or finds nothing to load.
+# Incidents of these kinds, and overdue loads, end with the next load that is published, or that has nothing to load.
 FAILURES = (IncidentKind.QUARANTINE_LIMIT, IncidentKind.FAILING_STAGE, IncidentKind.FAILING_RUN)
 # A hold of a pipeline is an incident of one of these kinds.
 HOLDS = (IncidentKind.BLOCKED_PIPELINE, IncidentKind.OTHER_TOPIC)
