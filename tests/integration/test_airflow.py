@@ -391,6 +391,32 @@ def test_a_leaf_that_cannot_be_merged_is_alerted_after_the_other_merges(
     assert leaf in alert["message"]
 
 
+def test_the_watch_alerts_about_a_pipeline_that_no_run_loads(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, alerts: list[dict[str, Any]]
+) -> None:
+    yearly = f"0 0 1 {(datetime.now(UTC).month + 5) % 12 + 1} *"
+    declare(airflow, "overdue", make_topic(1), schedule=yearly, overdue_intervals=1, alerts="alerts")
+    pipeline = read_pipelines(airflow.pipelines)["overdue"]
+    plan_load(airflow.loads, {"bootstrap.servers": kafka.bootstrap}, pipeline, "long ago")
+    with psycopg.connect(superuser(airflow.loads)) as connection:
+        past = "now() - interval '800 days'"
+        for change in (
+            f"update penstock.pipeline set created_at = {past}, up_to_date_at = {past} where name = 'overdue'",
+            f"update penstock.migration set applied_at = {past}",
+        ):
+            connection.execute(change.encode())
+
+    airflow.api.patch("dags/penstock_notices", json={"is_paused": False}).raise_for_status()
+    run, state = airflow.run("penstock_notices")
+    airflow.api.patch("dags/penstock_notices", json={"is_paused": True}).raise_for_status()
+
+    assert state == "success", airflow.log("penstock_notices", run, "watch")
+    [alert] = [alert for alert in alerts if "overdue" in alert["title"]]
+    assert alert["title"] == "Penstock: overdue is overdue"
+    assert "no load was published, and no run found the topic loaded, for 800 d" in alert["message"]
+    assert "What to do: find out whether its runs start" in alert["message"]
+
+
 def test_an_error_of_postgresql_is_explained_in_the_log_and_the_alert(
     airflow: AirflowSite, make_topic: MakeTopic, alerts: list[dict[str, Any]]
 ) -> None:
