@@ -318,7 +318,11 @@ moments = st.datetimes(
     timezones=st.just(timezone(timedelta(hours=5.5))),
 )
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
 )
 
 
