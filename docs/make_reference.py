@@ -64,6 +64,9 @@ Checks that several pipelines share stand in files beside the declarations:
 - `quality.yaml` holds the defaults of all pipelines of the folder: {defaults}.
   A pipeline with `quality: {{defaults: false}}` leaves them out.
 
+Editors complete a suite with the first line `# yaml-language-server: $schema=../suite.schema.json`, and the defaults
+with `quality.schema.json`, if these schemas are beside the declarations.
+
 A value that a pipeline declares itself wins over the default, also if it is null. Checks of `quality.yaml` count as the
 suite `defaults`. A suite that a pipeline and the defaults both name is run once.
 

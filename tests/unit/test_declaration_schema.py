@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+import referencing
 import yaml
 
 from penstock.declaration.expectations import EXPECTATIONS, NOT_ON_POSTGRESQL
@@ -30,6 +31,33 @@ def errors(declared: Any) -> list[str]:
 def test_the_committed_schema_is_the_generated_one() -> None:
     """Run `python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` when this test fails."""
     assert (FOLDER / "pipeline.schema.json").read_text(encoding="utf-8") == write_schema()
+
+
+@pytest.mark.parametrize("of", ["suite", "quality"])
+def test_the_committed_schemas_of_shared_files_are_the_generated_ones(of: str) -> None:
+    """Run `python -m penstock.declaration.schema suite > include/pipelines/suite.schema.json`, or the other one."""
+    assert (FOLDER / f"{of}.schema.json").read_text(encoding="utf-8") == write_schema(of)
+
+
+@pytest.mark.parametrize(
+    ("of", "written", "valid"),
+    [
+        ("suite", {"checks": [{"expect": "expect_column_values_to_be_unique", "column": "id"}]}, True),
+        ("suite", {"checks": []}, True),  # the reader refuses it
+        ("suite", {"checks": [{"expect": "expect_column_values_to_be_unique"}]}, False),
+        ("suite", {"description": "d"}, False),
+        ("quality", {"suites": ["finance"], "max_quarantined": 5, "keep_check_results_days": None}, True),
+        ("quality", {"suites": ["Finance"]}, False),
+        ("quality", {"max_quarantined": -1}, False),
+        ("quality", {"topic": "orders"}, False),
+    ],
+)
+def test_shared_files_follow_the_schema_of_declarations(of: str, written: dict[str, Any], *, valid: bool) -> None:
+    pipeline = referencing.Resource.from_contents(json_schema())
+    registry = referencing.Registry().with_resource("pipeline.schema.json", pipeline)
+    schema = json.loads(write_schema(of))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert jsonschema.Draft202012Validator(schema, registry=registry).is_valid(written) is valid
 
 
 def test_the_schema_is_a_valid_json_schema() -> None:

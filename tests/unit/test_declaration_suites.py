@@ -12,6 +12,8 @@ from declaring import declare, write_declaration
 from penstock.airflow.pipeline_page import write_page
 from penstock.declaration.pipeline import Pipeline, read_each, read_named, read_pipeline, read_pipelines
 from penstock.errors import DeclarationError
+from penstock.quality import data  # noqa: F401 - Great Expectations finds classes that are imported
+from penstock.quality.gx import ExpectationSuite, get_expectation_impl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +97,17 @@ def test_a_suite_may_be_the_json_of_great_expectations(tmp_path: Path) -> None:
     ]
 
 
+def test_a_suite_that_great_expectations_wrote_is_read(tmp_path: Path) -> None:
+    not_null = get_expectation_impl("expect_column_values_to_not_be_null")(column="id", severity="critical", notes="n")
+    copies = get_expectation_impl("expect_business_id_unique")(columns=["id"], severity="info", meta={"a": [1]})
+    suite = ExpectationSuite(name="finance", expectations=[not_null, copies])
+    write(tmp_path, json.dumps(suite.to_json_dict(), indent=2, sort_keys=True), "suites/finance.json")
+    assert [check.model_dump() for check in declared(tmp_path, suites=["finance"]).checks] == [
+        {**NOT_NULL, "suite": "finance"},
+        {"expect": "expect_business_id_unique", "severity": "info", "suite": "finance", "columns": ["id"]},
+    ]
+
+
 def test_a_check_that_a_pipeline_cannot_run_names_the_line_of_the_suite_and_the_pipeline(tmp_path: Path) -> None:
     write(tmp_path, FINANCE.replace("column: note", "column: amount"))
     assert [line.split(", note")[0] for line in mistakes(tmp_path, suites=["finance"])] == [
@@ -138,6 +151,7 @@ def test_a_broken_suite_stops_only_the_pipelines_that_name_it(tmp_path: Path) ->
 
 def test_a_suite_that_does_not_exist_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     write(tmp_path, FINANCE)
+    write(tmp_path, FINANCE, "suites/defaults.yaml")
     found = mistakes(tmp_path, suites=["finanse", "../finance", "finance", "finance", "defaults"])
     assert [line.partition(": ")[2] for line in found] == [
         "suites[0]: there is no suite 'finanse' (did you mean finance?); allowed: finance",

@@ -1,13 +1,14 @@
-"""The JSON Schema of a declaration in YAML. Editors complete names by it and mark most mistakes while typing.
+"""The JSON Schemas of declarations, suites and defaults in YAML. Editors complete names and mark most mistakes by them.
 
-`python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` writes it again.
+`python -m penstock.declaration.schema > include/pipelines/pipeline.schema.json` writes that of declarations again. With
+the argument `suite` or `quality` it writes `suite.schema.json` or `quality.schema.json`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from penstock.declaration.alerts import Route
 from penstock.declaration.columns import FAMILIES, TYPES
@@ -17,8 +18,12 @@ from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality, Severity
 from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.rules import ROW_EXPECTATIONS, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
-from penstock.declaration.suites import SUITE_NAME
+from penstock.declaration.suites import SUITE_NAME, DefaultsFile, SuiteFile
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PIPELINE = "pipeline.schema.json"
 Schema = dict[str, Any]
 _IDENTIFIER = "[a-z_][a-z0-9_]{0,62}"
 _PATTERNS = {
@@ -190,10 +195,30 @@ def _argument(name: str) -> Schema | bool:
     return True
 
 
-def write_schema() -> str:
+def shared_schema(model: type[SuiteFile | DefaultsFile], title: str) -> Schema:
+    """Make the schema of a suite or of the defaults: their parts are written as in a declaration."""
+    fields = model.model_fields
+    described = {name: {"description": field.description} for name, field in fields.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "description": model.__doc__,
+        "type": "object",
+        "properties": {name: described[name] | {"$ref": f"{PIPELINE}#/properties/{name}"} for name in fields},
+        "required": [name for name, field in fields.items() if field.is_required()],
+        "additionalProperties": False,
+    }
+
+
+def write_schema(of: str = "pipeline") -> str:
     """Write the schema as in the committed file."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    schemas: dict[str, Callable[[], Schema]] = {
+        "pipeline": json_schema,
+        "suite": lambda: shared_schema(SuiteFile, "Penstock suite of checks"),
+        "quality": lambda: shared_schema(DefaultsFile, "Penstock defaults of all pipelines"),
+    }
+    return json.dumps(schemas[of](), indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(write_schema())
+    sys.stdout.write(write_schema(*sys.argv[1:2]))

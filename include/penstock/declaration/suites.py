@@ -127,7 +127,7 @@ class Shared:
         """List the names of the suites."""
         folder = self.folder / FOLDER
         found = sorted(folder.iterdir()) if folder.is_dir() else []
-        return [path.stem for path in found if path.suffix in SUFFIXES and re.fullmatch(SUITE_NAME, path.stem)]
+        return [path.stem for path in found if path.suffix in SUFFIXES and _is_suite(path.stem)]
 
     def read_suite(self, name: str) -> Part | None:
         """Read a suite; None if there is no such file."""
@@ -181,7 +181,6 @@ def combine(path: Path, document: Document, shared: Shared) -> Combined:
     defaults = shared.read_defaults()
     if defaults is None or (isinstance(quality, dict) and quality.get("defaults") is False):
         return combined
-    combined.mistakes += defaults.mistakes
     for name in SETTINGS:
         if name in defaults.data and name not in document.data:
             combined.data[name] = defaults.data[name]
@@ -225,10 +224,13 @@ def _add_named(combined: Combined, shared: Shared) -> list[str]:
     return added
 
 
+def _is_suite(name: str) -> bool:
+    return re.fullmatch(SUITE_NAME, name) is not None and name != DEFAULTS
+
+
 def _find_suite(shared: Shared, name: str) -> tuple[Part | None, str]:
     """Find a suite, or say why there is none."""
-    valid = re.fullmatch(SUITE_NAME, name) and name != DEFAULTS
-    part = shared.read_suite(name) if valid else None
+    part = shared.read_suite(name) if _is_suite(name) else None
     if part is not None:
         return part, ""
     names = shared.names()
