@@ -22,6 +22,7 @@ OWN = {
     "penstock_accept_loss",
     "penstock_audit",
     "penstock_maintenance",
+    "penstock_redrive",
 }
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 

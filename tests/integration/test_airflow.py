@@ -512,6 +512,40 @@ def test_a_backfill_by_the_form_loads_all_gaps_and_refuses_other_offsets(
     assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
 
 
+def test_a_redrive_by_the_form_publishes_the_records_that_pass_now(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, [1, 2, -3])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic, b"not JSON")
+    assert producer.flush(30) == 0
+    declare(airflow, "redriven", topic, rules=[{"name": "positive", "where": "amount >= 0"}])
+    assert airflow.run("redriven")[1] == "success"
+    assert query(airflow, "select count(*) from airflow.redriven") == [(2,)]
+
+    form: dict[str, Any] = {"pipeline": "redriven", "why": "refunds are right"}
+    refused, state = airflow.run("penstock_redrive", **form)
+    assert (state, airflow.tries("penstock_redrive", refused)["redrive"]) == ("failed", 1)
+    assert "no record is chosen" in airflow.log("penstock_redrive", refused, "redrive")[-1]
+
+    declare(airflow, "redriven", topic, rules=[{"name": "positive", "where": "amount >= -10"}])
+    dry, state = airflow.run("penstock_redrive", **form, rule="positive", dry_run=True)
+    assert state == "success"
+    assert find_line(airflow.log("penstock_redrive", dry, "redrive"), "1 of 1 records would pass")
+    assert query(airflow, "select count(*) from airflow.redriven") == [(2,)]
+
+    run, state = airflow.run("penstock_redrive", **form, everything=True)
+    assert state == "success", airflow.log("penstock_redrive", run, "redrive")
+    assert find_line(airflow.log("penstock_redrive", run, "redrive"), "1 of 2 records are published")
+    assert query(airflow, "select count(*) from airflow.redriven") == [(3,)]
+    assert query(airflow, "select reason from penstock.quarantined where pipeline = 'redriven'") == [("bad_json",)]
+    [event] = airflow.get("assets/events", source_dag_id="penstock_redrive")["asset_events"]
+    assert (event["extra"]["pipeline"], event["extra"]["rows"]) == ("redriven", 1)
+    decided = "select actor, why from penstock.event where what = 'redriven'"
+    assert query(airflow, decided) == [("admin", "refunds are right")]
+
+
 def test_an_invalid_declaration_is_an_import_error_until_it_is_fixed(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:

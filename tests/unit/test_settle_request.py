@@ -76,3 +76,4 @@ def test_a_request_says_what_a_discard_means_for_its_kind_of_load() -> None:
     assert "The pipeline's next run loads the same offsets again." in live
     assert "its pipeline continues." in filling
     assert "A backfill can load the same offsets again." in filling
+    assert "The records stay in the quarantine." in write(fail({}), load=replace(LOAD, kind="redrive"))

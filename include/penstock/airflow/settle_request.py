@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 # A topic may have thousands of partitions, and each may have failed a check.
 MOST_CHECKS = 20
 
+AFTER_DISCARD = {
+    "live": "The pipeline's next run loads the same offsets again.",
+    "redrive": "The records stay in the quarantine.",
+}
+
 BODY = """\
 No row of load {load} is published, and {blocked}
 
@@ -60,9 +65,7 @@ def write_body(load: Load, failed: Sequence[CheckResult], count: int, staged: st
         checks="\n".join(rows),
         staged=staged,
         blocked="its pipeline loads nothing more until it is settled." if live else "its pipeline continues.",
-        after_discard="The pipeline's next run loads the same offsets again."
-        if live
-        else "A backfill can load the same offsets again.",
+        after_discard=AFTER_DISCARD.get(load.kind, "A backfill can load the same offsets again."),
     )
 
 

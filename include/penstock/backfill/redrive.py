@@ -52,6 +52,22 @@ class Redriven:
     rejected: Rejected = field(default_factory=Counter)
     loads: list[int] = field(default_factory=list)
 
+    def describe(self, pipeline: str, *, dry_run: bool) -> list[str]:
+        """Lines for a person: the records that pass, and the others by reason."""
+        would = "would pass" if dry_run else "are published"
+        lines = [f"{pipeline}: {self.passing} of {self.chosen} records {would}."]
+        for (reason, rule), records in self.rejected.items():
+            lines.append(f"  {records} do not pass: {reason}{f' {rule}' if rule else ''}")
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """The person who brings records back, and the reason, if there is one."""
+
+    who: str
+    why: str | None
+
 
 def redrive(
     settings: Settings,
@@ -60,15 +76,16 @@ def redrive(
     who: str,
     report: Callable[[str], None],
     *,
+    why: str | None = None,
     dry_run: bool = False,
 ) -> Redriven:
     """Publish the selected records that pass today's declaration, rules and checks; a dry run only counts them."""
-    outcome = Redriven()
+    outcome, decision = Redriven(), _Decision(who, why)
     last = None
     while records := _choose(settings.db, selection, last):
         last = records[-1]
         outcome.chosen += len(records)
-        _redrive(settings, pipeline, records, who, report, outcome, dry_run=dry_run)
+        _redrive(settings, pipeline, records, decision, report, outcome, dry_run=dry_run)
     if not outcome.chosen:
         raise WrongUseError(
             f"no quarantined record with contents is selected by {selection}; nothing is changed.",
@@ -96,26 +113,26 @@ def _redrive(
     settings: Settings,
     pipeline: Pipeline,
     records: list[ChosenRecord],
-    who: str,
+    decision: _Decision,
     report: Callable[[str], None],
     outcome: Redriven,
     *,
     dry_run: bool,
 ) -> None:
-    load_id = _plan(settings.db, pipeline, records, who)
+    load_id = _plan(settings.db, pipeline, records, decision.who)
     with concerning(pipeline.name, load_id), working_on(settings.db, load_id):
         passing = _judge(settings, load_id, records, outcome)
         outcome.passing += len(passing)
         if passing == records and not dry_run:
-            outcome.loads.append(_publish(settings, load_id, who, report))
+            outcome.loads.append(_publish(settings, load_id, decision, report))
             return
         why = "a dry run" if dry_run else f"{len(records) - len(passing)} of its {len(records)} records do not pass"
         _discard(settings.db, load_id, why)
     if passing and not dry_run:
-        load_id = _plan(settings.db, pipeline, passing, who)
+        load_id = _plan(settings.db, pipeline, passing, decision.who)
         with concerning(pipeline.name, load_id), working_on(settings.db, load_id):
             stage_records(settings, load_id)
-            outcome.loads.append(_publish(settings, load_id, who, report))
+            outcome.loads.append(_publish(settings, load_id, decision, report))
 
 
 def _plan(db: str, pipeline: Pipeline, records: Sequence[ChosenRecord], who: str) -> int:
@@ -160,7 +177,7 @@ def _judge(settings: Settings, load_id: int, records: Sequence[ChosenRecord], ou
     return [record for record in records if record.place in places]
 
 
-def _publish(settings: Settings, load_id: int, who: str, report: Callable[[str], None]) -> int:
+def _publish(settings: Settings, load_id: int, decision: _Decision, report: Callable[[str], None]) -> int:
     verdict = validate_load(settings.db, load_id, settings.db_checker, settings.kafka)
     if not verdict.passed:
         raise HeldError(
@@ -171,7 +188,7 @@ def _publish(settings: Settings, load_id: int, who: str, report: Callable[[str],
         )
     published = publish_load(settings.db, settings.kafka, load_id)
     with open_ledger(settings.db) as connection:
-        record_event(connection, who, published.load, "redriven", None)
+        record_event(connection, decision.who, published.load, "redriven", decision.why)
     report(published.message)
     return load_id
 

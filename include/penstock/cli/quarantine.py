@@ -16,7 +16,6 @@ from penstock.cli.arguments import Json, Name, Who, Why, find_user, read_environ
 from penstock.cli.notices import sending
 from penstock.declaration.pipeline import read_named
 from penstock.errors import WrongUseError
-from penstock.model.times import read_time
 
 if TYPE_CHECKING:
     from penstock.ledger.quarantine import Quarantined, Selection
@@ -42,26 +41,9 @@ def select(
     until: str | None,
 ) -> "Selection":
     """Make the selection that the options describe."""
-    from penstock.ledger.quarantine import Selection
+    from penstock.decide.quarantine import read_selection
 
-    partition, offset = _read_place(at) if at is not None else (None, None)
-    from_time, until_time = (None if text is None else read_time(text) for text in (since, until))
-    return Selection(pipeline, reason, rule, load, partition, offset, from_time, until_time)
-
-
-def refuse_everything(selection: "Selection", *, everything: bool) -> None:
-    """Refuse a decision on all records that does not say so."""
-    if selection.is_everything and not everything:
-        raise WrongUseError(
-            "no record is chosen.", pipeline=selection.pipeline, next_step=advice.CHOOSE_QUARANTINED_RECORDS
-        )
-
-
-def _read_place(text: str) -> tuple[int, int]:
-    partition, _, offset = text.partition(":")
-    if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 10 and len(offset) < 19):
-        raise WrongUseError(f"{text[:100]!r} is not a place of a record.", next_step=advice.WRITE_PLACE)
-    return int(partition), int(offset)
+    return read_selection(pipeline, reason, rule, load, at, since, until)
 
 
 @app.command(name="list")
@@ -186,7 +168,7 @@ def drop(
     json: Json = False,
 ) -> None:
     """Drop the contents of quarantined records for good; their offsets and reasons stay in the ledger."""
-    from penstock.decide.quarantine import drop_records
+    from penstock.decide.quarantine import drop_records, refuse_everything
 
     with output.exit_on_error(as_json=json, pipeline=name):
         selection = select(name, reason, rule, load, at, since, until)
@@ -209,11 +191,13 @@ def redrive(
     until: Until = None,
     everything: All = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the records that would pass.")] = False,
+    why: Annotated[str | None, typer.Option(help="The reason; the ledger keeps it.")] = None,
     who: Who = None,
     json: Json = False,
 ) -> None:
     """Decode and judge quarantined records by today's declaration and rules, and publish those that pass."""
     from penstock.backfill.redrive import redrive as redrive_records
+    from penstock.decide.quarantine import refuse_everything
 
     with output.exit_on_error(as_json=json, pipeline=name):
         settings = read_environment()
@@ -221,17 +205,14 @@ def redrive(
         refuse_everything(selection, everything=everything)
         pipeline = read_named(settings.pipelines, name)
         found = redrive_records(
-            settings, pipeline, selection, who or find_user(), output.print_message, dry_run=dry_run
+            settings, pipeline, selection, who or find_user(), output.print_message, why=why, dry_run=dry_run
         )
-        would = "would pass" if dry_run else "are published"
-        output.print_message(f"{name}: {found.passing} of {found.chosen} records {would}.")
-        rejected = [
-            {"reason": reason, "rule": rule, "records": records} for (reason, rule), records in found.rejected.items()
-        ]
-        for each in rejected:
-            named = f" {each['rule']}" if each["rule"] else ""
-            output.print_message(f"  {each['records']} do not pass: {each['reason']}{named}")
+        for line in found.describe(name, dry_run=dry_run):
+            output.print_message(line)
         if json:
+            rejected = [
+                {"reason": why, "rule": rule, "records": count} for (why, rule), count in found.rejected.items()
+            ]
             counts = {"chosen": found.chosen, "passing": found.passing, "rejected": rejected, "loads": found.loads}
             output.print_json({"pipeline": name, "dry_run": dry_run, **counts})
 

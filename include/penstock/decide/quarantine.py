@@ -19,6 +19,7 @@ from penstock.ledger.quarantine import (
     read_each_quarantined,
     read_quarantined,
 )
+from penstock.model.times import read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,36 @@ class Dropped:
 
     by_load: dict[int, int]
     message: str
+
+
+def read_selection(
+    pipeline: str,
+    reason: str | None,
+    rule: str | None,
+    load: int | None,
+    at: str | None,
+    since: str | None,
+    until: str | None,
+) -> Selection:
+    """Make a selection from the options of a command or the fields of a form."""
+    partition, offset = _read_place(at) if at is not None else (None, None)
+    from_time, until_time = (None if text is None else read_time(text) for text in (since, until))
+    return Selection(pipeline, reason, rule, load, partition, offset, from_time, until_time)
+
+
+def refuse_everything(selection: Selection, *, everything: bool) -> None:
+    """Refuse a decision on all records that does not say so."""
+    if selection.is_everything and not everything:
+        raise WrongUseError(
+            "no record is chosen.", pipeline=selection.pipeline, next_step=advice.CHOOSE_QUARANTINED_RECORDS
+        )
+
+
+def _read_place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not (partition.isdecimal() and offset.isdecimal() and len(partition) < 10 and len(offset) < 19):
+        raise WrongUseError(f"{text[:100]!r} is not a place of a record.", next_step=advice.WRITE_PLACE)
+    return int(partition), int(offset)
 
 
 def count_records(uri: str, selection: Selection) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.model.ranges import Range
 
 log = logging.getLogger(__name__)
+OTHERWISE = "or change the declaration: the next run then plans its offsets again."
 
 
 def plan(pipeline: Pipeline) -> int | None:
@@ -36,7 +37,7 @@ def plan(pipeline: Pipeline) -> int | None:
             planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
         except HeldError as error:
             # The same hold, with a next step that names the DAG.
-            raise _make_hold(error.what, pipeline.name, error.load, error.ranges) from error
+            raise make_hold(error.what, pipeline.name, error.load, error.ranges) from error
     log.info(planned.message)
     if planned.ended_hold is not None:
         reason = f"the declaration of {pipeline.name} has changed, and its offsets are loaded again"
@@ -56,7 +57,7 @@ def validate(load_id: int) -> None:
         # It logs the results itself.
         verdict = validate_load(read_db(), load_id, read_db_checker(), read_kafka_of(load_id))
         if not verdict.passed:
-            raise _make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
+            raise make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
     send_notices()
 
 
@@ -74,7 +75,9 @@ def publish(asset: Asset, load_id: int) -> None:
     send_notices()
 
 
-def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range]) -> HeldError:
+def make_hold(
+    what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range], otherwise: str = OTHERWISE
+) -> HeldError:
     """Start the run that asks a person about the load, and make the error that ends this run."""
     started = load_id is not None and start_run(load_id)
     answer = (
@@ -88,5 +91,5 @@ def _make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[R
         load=load_id,
         ranges=ranges,
         next_step=f"{answer} to approve or to discard it (or `penstock approve {load_id} --why …`, `penstock discard "
-        f"{load_id} --why …`); or change the declaration: the next run then plans its offsets again.",
+        f"{load_id} --why …`); {otherwise}",
     )
