@@ -74,6 +74,8 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     pieces["row_hash"] = sql.SQL("1::numeric")
     pieces["judged"] = sql.SQL("case when (_offset > 0) is false then 0 end")
     pieces["chosen"] = sql.SQL("q.pipeline = %(pipeline)s")
+    pieces["ids"] = sql.SQL("id, note")
+    pieces["known"] = sql.SQL("id is not null")
     pieces["no_rows"] = sql.SQL("(select null::bigint as _offset where false)")
     refused = {}
     for name, text in Statements(file).texts.items():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from declaring import declare, describe
+from declaring import COLUMNS, declare, describe
 from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.readers.places import GAP, join_places
 from penstock.model.ranges import Range
@@ -77,6 +77,36 @@ def test_two_rules_of_one_name_are_a_mistake() -> None:
     rule = {"name": "a", "where": "id > 0"}
 
     assert mistakes(rule, rule) == [(("rules", 1, "name"), "two rules are named 'a'; allowed: each name once")]
+
+
+@pytest.mark.parametrize(
+    ("dedupe", "place", "what"),
+    [
+        ({"by": []}, ("dedupe", "by"), "is empty"),
+        ({}, ("dedupe", "by"), "is missing"),
+        ({"by": ["nte"]}, ("dedupe", "by", 0), "unknown column 'nte' (did you mean note?)"),
+        ({"by": ["doc"]}, ("dedupe", "by", 0), "'doc' is json, whose values cannot be compared"),
+        ({"by": ["id"], "within": "soon"}, ("dedupe", "within"), "'soon' is not a valid duration"),
+        ({"by": ["id", "note"], "within": "1d"}, ("dedupe", "within"), "no index begins with id, note"),
+        ({"by": ["id"], "withn": "1d"}, ("dedupe", "withn"), "unknown name (did you mean within?)"),
+    ],
+)
+def test_a_mistake_in_dedupe_is_named_at_its_place(dedupe: dict[str, Any], place: tuple[Any, ...], what: str) -> None:
+    columns = {**COLUMNS, "doc": {"type": "json"}}
+    indexes = [["id"], ["note"]] if "note" in dedupe.get("by", ()) else [["id"]]
+    with pytest.raises(ValidationError) as raised:
+        declare("topic", columns=columns, indexes=indexes, dedupe=dedupe)
+
+    found = [(error["loc"], error["msg"]) for error in raised.value.errors()]
+    assert [where for where, _ in found] == [place]
+    assert found[0][1].startswith(what)
+
+
+def test_an_index_that_begins_with_the_columns_in_any_order_serves_dedupe() -> None:
+    pipeline = declare("topic", indexes=[["note", "id"]], dedupe={"by": ["id", "note"], "within": "30d"})
+
+    assert Pipeline.read_kept(pipeline.model_dump_json()) == pipeline
+    assert mistakes({"name": "dedupe", "where": "id > 0"})[0][0] == ("rules", 0, "name")
 
 
 def test_near_offsets_are_read_together_and_far_ones_apart() -> None:

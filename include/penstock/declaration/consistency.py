@@ -16,7 +16,7 @@ from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
-from penstock.declaration.rules import find_rule_mistakes, list_conditions
+from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes, list_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +33,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_units(written),
         *_indexes(written, names),
         *_checks(_list(written.get("checks")), names, _types(written)),
+        *find_dedupe_mistakes(written, names, _types(written)),
         *_rules(_list(written.get("rules")), names, _types(written)),
         *_suites(written),
     ]

@@ -30,7 +30,7 @@ from penstock.declaration.files import describe_mistake, list_files, read_each_f
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
-from penstock.declaration.rules import HoldAbove, Rule
+from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule
 from penstock.errors import DeclarationError, WrongUseError
 
@@ -184,6 +184,10 @@ class Pipeline(BaseModel):
         description="a list of rules, each {name: …, where: SQL, or expect: … and its arguments}; a row that fails a "
         "rule goes to the quarantine",
     )
+    dedupe: Dedupe | None = Field(
+        default=None,
+        description="{by: columns, within: a duration}: later copies of a row go to the quarantine; null keeps copies",
+    )
     checks: tuple[Check, ...] = Field(
         default=(),
         description="a list of checks, each {expect: …, severity: error, warning or info, and its arguments}",
@@ -302,8 +306,8 @@ def allowed_names(place: Place) -> dict[str, str]:
         return {name: field.description or "" for name, field in Route.model_fields.items()}
     if place == ("quality",):
         return {name: field.description or "" for name, field in Quality.model_fields.items()}
-    if place[:1] == ("rules",) and len(place) > 1:
-        model = HoldAbove if place[2:3] == ("hold_above",) else Rule
+    if place[:1] == ("dedupe",) or (place[:1] == ("rules",) and len(place) > 1):
+        model = HoldAbove if place[-1] == "hold_above" else Dedupe if place[0] == "dedupe" else Rule
         return {name: field.description or "" for name, field in model.model_fields.items() if name != "arguments"}
     return {} if place else {name: field.description or "" for name, field in Pipeline.model_fields.items()}
 

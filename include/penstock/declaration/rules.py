@@ -14,6 +14,8 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.declaration.columns import families_of
+from penstock.declaration.durations import ALLOWED_DURATIONS, is_duration
 from penstock.declaration.mistakes import Mistake, clip, suggest
 from penstock.declaration.parts import STRICT
 
@@ -91,6 +93,57 @@ class Rule(BaseModel):
         return {"name": self.name, **condition, "reason": self.reason, "hold_above": self.hold_above.model_dump()}
 
 
+class Dedupe(BaseModel):
+    """Later copies of a row go to the quarantine. Copies have the same values in some columns."""
+
+    model_config = STRICT
+
+    by: Annotated[tuple[StrictStr, ...], Field(min_length=1, max_length=32)] = Field(
+        description="the columns whose values identify a row; a row with a null among them has no copies"
+    )
+    within: StrictStr | None = Field(
+        default=None,
+        description="also compare with rows of the target whose timestamps are at most this far away, such as 30d; "
+        "null for the load alone",
+    )
+    hold_above: HoldAbove = Field(
+        default=HoldAbove(), description="the copies above which the load is held: {records, share}"
+    )
+
+    @field_validator("within")
+    @classmethod
+    def _check_within(cls, within: str | None) -> str | None:
+        if within is not None and not is_duration(within):
+            raise ValueError(f"{clip(within)} is not a valid duration; allowed: {ALLOWED_DURATIONS}")
+        return within
+
+
+def find_dedupe_mistakes(written: Mapping[str, Any], names: list[str], types: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find columns that cannot identify a row, and a missing index for the search in the target."""
+    dedupe = written.get("dedupe")
+    by = dedupe.get("by") if isinstance(dedupe, Mapping) else None
+    if not isinstance(dedupe, Mapping) or not isinstance(by, (list, tuple)):
+        return
+    for at, name in enumerate(by):
+        if not isinstance(name, str):
+            continue
+        if name not in names:
+            what = f"unknown column {clip(name)}{suggest(name, names)}; allowed: {', '.join(names)}"
+            yield Mistake(("dedupe", "by", at), what)
+        elif name in types and types[name].family in families_of("document"):
+            what = f"{clip(name)} is {types[name]}, whose values cannot be compared; allowed: columns of other types"
+            yield Mistake(("dedupe", "by", at), what)
+    indexes = written.get("indexes")
+    listed = (
+        [index for index in indexes if isinstance(index, (list, tuple))] if isinstance(indexes, (list, tuple)) else []
+    )
+    if dedupe.get("within") is not None and not any(set(index[: len(by)]) == set(by) for index in listed):
+        what = (
+            f"no index begins with {', '.join(map(str, by))}; allowed: an entry of `indexes` with these columns first"
+        )
+        yield Mistake(("dedupe", "within"), what)
+
+
 def find_rule_mistakes(rules: list[Any]) -> Iterator[Mistake]:
     """Find rules without a condition, with two conditions, or with the name of another rule.
 
@@ -104,6 +157,8 @@ def find_rule_mistakes(rules: list[Any]) -> Iterator[Mistake]:
         if isinstance(name, str) and name in seen:
             yield Mistake(("rules", at, "name"), f"two rules are named {clip(name)}; allowed: each name once")
         seen.add(str(name))
+        if name == "dedupe":
+            yield Mistake(("rules", at, "name"), "dedupe names the results of `dedupe:`; allowed: any other name")
         yield from _find_condition_mistakes(at, rule)
 
 

@@ -16,7 +16,7 @@ from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality, Severity
 from penstock.declaration.pipeline import Pipeline
-from penstock.declaration.rules import ROW_EXPECTATIONS, HoldAbove, Rule
+from penstock.declaration.rules import ROW_EXPECTATIONS, Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
 from penstock.declaration.suites import SUITE_NAME, DefaultsFile, SuiteFile
 
@@ -55,6 +55,14 @@ def json_schema() -> Schema:
     properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}
     properties["quality"].pop("$ref", None)
     properties["rules"]["items"] = _rule()
+    properties["dedupe"] = {
+        "type": ["object", "null"],
+        "properties": _dedupe(),
+        "required": ["by"],
+        "additionalProperties": False,
+        "default": None,
+        "description": properties["dedupe"]["description"],
+    }
     properties["alerts"] = _alerts(properties["alerts"])
     for schema in properties.values():
         schema.pop("title", None)
@@ -126,22 +134,35 @@ def _check() -> Schema:
     }
 
 
+def _dedupe() -> Schema:
+    properties: Schema = Dedupe.model_json_schema()["properties"]
+    for schema in properties.values():
+        schema.pop("title", None)
+    return properties | {"hold_above": _hold_above(properties["hold_above"])}
+
+
+def _hold_above(described: Schema) -> Schema:
+    limits = HoldAbove.model_json_schema()["properties"]
+    for schema in limits.values():
+        schema.pop("title", None)
+    return {
+        "type": "object",
+        "properties": limits,
+        "additionalProperties": False,
+        "default": described["default"],
+        "description": described["description"],
+    }
+
+
 def _rule() -> Schema:
     """Describe a rule: with `where`, or with an expectation of single rows and its arguments."""
     described = Rule.model_json_schema()["properties"]
-    limits = HoldAbove.model_json_schema()["properties"]
-    for schema in (*described.values(), *limits.values()):
+    for schema in described.values():
         schema.pop("title", None)
     own: Schema = {
         "name": described["name"] | {"pattern": "^[a-z][a-z0-9_]{0,49}$"},
         "reason": described["reason"],
-        "hold_above": {
-            "type": "object",
-            "properties": limits,
-            "additionalProperties": False,
-            "default": described["hold_above"]["default"],
-            "description": described["hold_above"]["description"],
-        },
+        "hold_above": _hold_above(described["hold_above"]),
     }
     where = {"type": "string", "pattern": "\\S", "description": described["where"]["description"]}
     expect = {"enum": list(ROW_EXPECTATIONS), "description": described["expect"]["description"]}

@@ -69,9 +69,9 @@ where l.load_id = %(load_id)s and l.attempt = %(attempt)s and l.state = 'staged'
 returning n.records
 
 -- name: count_moved
--- The rows of an attempt that each rule has moved to the quarantine.
-select rule, count(*) as records from penstock.quarantine
-where load_id = %(load_id)s and attempt = %(attempt)s and reason = 'rule' group by rule
+-- The rows of an attempt that each rule has moved to the quarantine, and the copies of rows.
+select coalesce(rule, 'dedupe') as rule, count(*) as records from penstock.quarantine
+where load_id = %(load_id)s and attempt = %(attempt)s and reason in ('rule', 'duplicate') group by 1
 
 -- name: list_quarantined
 -- The quarantined records of published loads, counted by load, reason and rule, with the places of the first five.

@@ -10,26 +10,21 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from penstock import advice
-from penstock.errors import LogLostError, RuleCrashedError
-from penstock.kafka.readers.contract import Source
-from penstock.kafka.readers.places import read_places
-from penstock.ledger.check_result import lock_load
-from penstock.ledger.connection import Connection, connect, open_ledger
-from penstock.ledger.load import read_load
-from penstock.ledger.quarantine import SetAside, count_moved, move_to_quarantine, open_set_aside, set_aside
-from penstock.ledger.redrive import read_records
+from penstock.errors import RuleCrashedError
+from penstock.ledger.connection import Connection, connect
+from penstock.ledger.quarantine import count_moved
 from penstock.ledger.statements import Statements
-from penstock.model.load import CheckResult, LoadState
+from penstock.model.load import CheckResult
 from penstock.model.ranges import Range
 from penstock.quality.checker import choose_access, grant_reads, name_condition, open_checker, refuse_strong
+from penstock.quality.dedupe import apply_dedupe
+from penstock.quality.moving import Cause, move_rows
 from penstock.quality.predicates import compose_no_rows, judge
-from penstock.records.quarantine import describe_headers
 from penstock.target.postgres.attempt import attempt_table
 
 if TYPE_CHECKING:
@@ -67,10 +62,15 @@ class Judged:
 
 
 def apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None = None) -> list[CheckResult]:
-    """Apply the rules of a staged load, and return their results; a result without success holds the load.
+    """Apply the rules of a staged load, then `dedupe`, and return their results.
 
-    If a rule fails more rows than its `hold_above`, no row is moved.
+    A result without success holds the load. If a rule fails more rows than its `hold_above`, no row is moved.
     """
+    results = _apply_rules(db, kafka, load, checker)
+    return [*results, *(apply_dedupe(db, kafka, load) if all(result.success for result in results) else ())]
+
+
+def _apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None) -> list[CheckResult]:
     rules = load.declaration.rules
     if not rules:
         return []
@@ -93,7 +93,7 @@ def apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None = 
             return list(_add_samples(checking, load, judged, results))
         places = _list_failed(checking, load, judged, sum(judged.failed.values()))
     if places:
-        _move(db, kafka, load, places, judged)
+        move_rows(db, kafka, load, {place: _make_cause(rules[at], words) for place, (at, words) in places.items()})
     return results
 
 
@@ -192,6 +192,9 @@ def _find_rule(checking: Connection, load: Load, row: Range) -> tuple[int, str]:
 
 
 def _find_most(load: Load) -> int:
+    """Find how many rows any rule may fail; of a redrive, all rows may."""
+    if load.kind == "redrive":
+        return sum(map(len, load.ranges))
     return max(rule.hold_above.records for rule in load.declaration.rules)
 
 
@@ -231,96 +234,11 @@ def _add_samples(
         yield result
 
 
-def _move(
-    db: str, kafka: Kafka | None, load: Load, places: Mapping[Place, tuple[int, str | None]], judged: Judged
-) -> None:
-    """Read the records of failed rows from the log, then move rows and records in one transaction."""
-    with connect(db) as connection:
-        open_set_aside(connection)
-        connection.commit()
-        records = _read_records(db, kafka, load, places)
-        while some := list(islice(records, SET_ASIDE_AT_ONCE)):
-            set_aside(connection, some)
-            connection.commit()
-        lock_load(connection, load.load_id)
-        current = read_load(connection, load.load_id)
-        if (current.state, current.attempt) != (LoadState.STAGED, load.attempt):
-            raise RuleCrashedError(
-                f"another process has moved the load to {current.state}; its rules move nothing.",
-                pipeline=load.pipeline,
-                load=load.load_id,
-                next_step=advice.WAIT_FOR_OTHER_PROCESS,
-            )
-        moved = move_to_quarantine(connection, load, attempt_table(load.load_id, load.attempt))
-        connection.commit()
-    names = [rule.name for rule in load.declaration.rules]
-    by_rule = ", ".join(f"{names[at]} {judged.count(at)}" for at in range(len(names)) if judged.count(at))
-    log.warning("load %d: %d rows failed a rule and are in the quarantine: %s.", load.load_id, moved, by_rule)
-
-
-def _read_records(
-    db: str, kafka: Kafka | None, load: Load, places: Mapping[Place, tuple[int, str | None]]
-) -> Iterator[SetAside]:
-    if load.kind == "redrive":
-        yield from _read_again(db, load, places)
-        return
-    if kafka is None:
-        raise RuleCrashedError(
-            f"{len(places)} rows fail a rule, and this process has no settings of Kafka to read their records.",
-            pipeline=load.pipeline,
-            load=load.load_id,
-            next_step=advice.CORRECT_KAFKA_SETTINGS,
-        )
-    source = Source(dict(kafka), load.declaration.topic, load.declaration.isolation)
-    try:
-        for batch, index in read_places(source, list(places)):
-            at, message = places[batch.partition, int(batch.offsets[index])]
-            rule = load.declaration.rules[at]
-            headers = describe_headers(batch.headers(index))
-            place = batch.partition, int(batch.offsets[index])
-            yield _make_set_aside(place, rule, message, batch.keys[index], batch.values[index], headers)
-    except LogLostError as error:
-        error.next_step = advice.DISCARD_THEN_RUN
-        raise
-
-
-def _read_again(db: str, load: Load, places: Mapping[Place, tuple[int, str | None]]) -> Iterator[SetAside]:
-    """Read the records of a redrive from the quarantine."""
-    with open_ledger(db) as connection:
-        after = (-1, -1)
-        while records := read_records(connection, load.load_id, after, SET_ASIDE_AT_ONCE):
-            connection.commit()
-            after = records[-1].partition, records[-1].offset
-            for record in records:
-                place = record.partition, record.offset
-                if place in places:
-                    at, message = places[place]
-                    rule = load.declaration.rules[at]
-                    yield _make_set_aside(place, rule, message, record.key, record.value, record.headers)
-
-
-def _make_set_aside(
-    place: Place, rule: Rule, message: str | None, key: bytes | None, value: bytes | None, headers: list[dict[str, str]]
-) -> SetAside:
-    return SetAside(
-        partition=place[0],
-        offset=place[1],
-        reason="rule",
-        detail=_describe(rule, message),
-        rule=rule.name,
-        first_partition=None,
-        first_offset=None,
-        key=key,
-        value=value,
-        headers=headers,
-    )
-
-
-def _describe(rule: Rule, message: str | None) -> str:
-    """Describe why a record is in the quarantine, without its values."""
-    if message is not None:
-        return f"the rule {rule.name} cannot be computed: {message}"
-    return rule.reason or f"the rule {rule.name} is not met: {rule.where or rule.expect}"
+def _make_cause(rule: Rule, words: str | None) -> Cause:
+    """Describe why a row goes to the quarantine, without its values."""
+    if words is not None:
+        return Cause("rule", f"the rule {rule.name} cannot be computed: {words}", rule.name)
+    return Cause("rule", rule.reason or f"the rule {rule.name} is not met: {rule.where or rule.expect}", rule.name)
 
 
 def _split(crashed: Mapping[Place, object]) -> dict[str, list[int]]:

@@ -13,6 +13,7 @@ Reason = Literal[
     "bad_json",
     "bad_timestamp",
     "bad_utf8",
+    "duplicate",
     "missing_required",
     "nul_byte",
     "null_value",

@@ -1,0 +1,93 @@
+"""Later copies of a row in a staged load: they go to the quarantine with the place of the first copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from penstock.declaration.durations import parse_duration
+from penstock.ledger.connection import connect
+from penstock.ledger.load import read_load
+from penstock.ledger.quarantine import count_moved
+from penstock.ledger.statements import Statements
+from penstock.model.load import CheckResult
+from penstock.quality.moving import Cause, move_rows
+from penstock.target.postgres.attempt import attempt_table
+from penstock.target.postgres.table import join_names, target_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.declaration.rules import Dedupe
+    from penstock.ledger.connection import Connection
+    from penstock.model.load import Load
+    from penstock.quality.moving import Kafka
+
+_statements = Statements("quality/dedupe")
+
+MOST_SAMPLES = 10
+# The name of the results, and of the moved rows among those of rules.
+NAME = "dedupe"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A later copy, the place of the first one, and the number of all later copies in the load."""
+
+    partition: int
+    offset: int
+    first_partition: int
+    first_offset: int
+    copies: int
+
+
+def apply_dedupe(db: str, kafka: Kafka | None, load: Load) -> list[CheckResult]:
+    """Move later copies to the quarantine; a result without success holds the load, and no copy is moved."""
+    dedupe = load.declaration.dedupe
+    if dedupe is None:
+        return []
+    with connect(db) as connection:
+        moved = count_moved(connection, load)
+        rows = (read_load(connection, load.load_id).rows or 0) + sum(moved.values())
+        copies = _find_copies(connection, load, dedupe)
+    result = _decide(load, dedupe, copies, moved.get(NAME, 0), rows)
+    if result.success and copies:
+        move_rows(db, kafka, load, {(copy.partition, copy.offset): _make_cause(copy) for copy in copies})
+    return [result]
+
+
+def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Copy]:
+    """Find later copies, and at most one more than may be moved. The ids are columns, so no SQL of a person runs."""
+    limit = sql.Literal(f"{load.declaration.timeout_minutes}min")
+    connection.execute(sql.SQL("set local statement_timeout = {}").format(limit))
+    pieces = {
+        "staged": attempt_table(load.load_id, load.attempt),
+        "target": target_identifier(load.declaration.target),
+        "ids": join_names(dedupe.by),
+        "known": sql.SQL(" and ").join(sql.SQL("{} is not null").format(sql.Identifier(name)) for name in dedupe.by),
+    }
+    within = None if dedupe.within is None else parse_duration(dedupe.within)
+    # All records of a redrive may be copies.
+    most = sum(map(len, load.ranges)) if load.kind == "redrive" else dedupe.hold_above.records + 1
+    values = {"load_id": load.load_id, "within": within, "most": most}
+    return _statements.fetch_all(connection, Copy, "find_copies", pieces, **values)
+
+
+def _decide(load: Load, dedupe: Dedupe, copies: Sequence[Copy], moved: int, rows: int) -> CheckResult:
+    limit = dedupe.hold_above
+    found = moved + (copies[0].copies if copies else 0)
+    within_share = limit.share is None or found <= limit.share * rows
+    passes = load.kind == "redrive" or (found <= limit.records and within_share)
+    observed: dict[str, object] = {"rows": rows, "copies": found, "hold_above": limit.records}
+    if limit.share is not None:
+        observed["hold_above_share"] = limit.share
+    if not passes:
+        observed["offsets"] = [[copy.partition, copy.offset] for copy in copies[:MOST_SAMPLES]]
+    return CheckResult("rule", NAME, None, None, "error", passes, observed)
+
+
+def _make_cause(copy: Copy) -> Cause:
+    first = copy.first_partition, copy.first_offset
+    return Cause("duplicate", f"a copy of the record at partition {first[0]} offset {first[1]}", None, first)
