@@ -67,8 +67,8 @@ def test_texts_too_long_for_an_index_can_be_ids(db: str, bound: Bind) -> None:
     with psycopg.connect(superuser(db)) as connection:
         # Random texts, because PostgreSQL would compress a repeated one to less than the limit of an index.
         connection.execute(
-            "update analytics.orders set note = (select string_agg(md5(random()::text || id), '')"
-            " from generate_series(1, 1000))"
+            "update analytics.orders set note = (select string_agg(md5(random()::text || n), '')"
+            " from generate_series(1, 1000) n)"
         )
     publish(db, bound, 10, [IDS])
     assert query(db, OF_LEAVES) == [(True, True), (True, True)]
