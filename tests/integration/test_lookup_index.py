@@ -48,7 +48,7 @@ def test_each_load_brings_its_part_of_the_index_of_a_check_across_loads(db: str,
 def test_indexes_follow_the_declared_checks_and_serve_several_of_them(db: str, bound: Bind) -> None:
     publish(db, bound, 0, [IDS])
     publish(db, bound, 10, [IDS, ORDER])
-    assert query(db, OF_TARGET) == [("(hashtextextended(note, (0)::bigint), _partition, id)",)]
+    assert query(db, OF_TARGET) == [("(hashtextextended(note, (0)::bigint), _partition, id) INCLUDE (_load_id)",)]
     assert query(db, OF_LEAVES) == [(True, True), (True, True)]
     publish(db, bound, 20, [{**IDS, "across": None}])
     assert (query(db, OF_TARGET), query(db, OF_LEAVES)) == ([], [])

@@ -38,7 +38,7 @@ class ChunkReadTwice:
 
 
 def find_window_start(connection: Connection, load_id: int, window: Window, *, same_generation: bool) -> int:
-    """Find the first load of a window before a load; rows of earlier loads are outside the window."""
+    """Find the first load of a window before a load; rows of earlier loads are outside it. 0 if there are none."""
     return _statements.fetch_value(
         connection,
         int,

@@ -67,6 +67,9 @@ def _gather(connection: Connection, load: Load, check: Check) -> dict[str, Any]:
             parse_window(across),
             same_generation=check.expect in _OF_ONE_GENERATION,
         )
+    if across is not None and check.expect == "expect_key_order_within_partition":
+        # A live load begins at the position: all published offsets of its generation are lower.
+        arguments["history_is_before"] = load.kind == "live"
     if check.expect == "expect_key_in_one_partition":
         arguments["added_partitions"] = find_added_partitions(connection, load.generation_id)
     if check.expect == "expect_volume_as_usual":

@@ -179,6 +179,11 @@ class RecordExpectation(DataExpectation):
         return observed | ({"places": places} if places else {})
 
 
+def write_window(since_load: int) -> str:
+    """The condition on rows of a history `h`; none for all rows, because an index may not hold the column."""
+    return f" and h._load_id >= {since_load}" if since_load else ""
+
+
 def _place(row: Finding) -> dict[str, Any]:
     place = {"partition": row["_partition"], "offset": row["_offset"], "kind": row["kind"]}
     if row["other_partition"] is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.quality.data.base import RecordExpectation
+from penstock.quality.data.base import RecordExpectation, write_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ class ExpectBusinessIdUnique(RecordExpectation):
     columns: list[str]
     near: int = 1000
     history: str | None = None
-    since_load: int | None = None
+    since_load: int = 0
 
     kinds: ClassVar = {"near_copies": (None, None), "far_copies": (None, None), "copies_elsewhere": (None, None)}
     sentence: ClassVar[str] = "$columns must identify one record."
@@ -68,7 +68,7 @@ class ExpectBusinessIdUnique(RecordExpectation):
             " row_number() over (partition by s._partition, s._offset order by"
             " case when h._partition = s._partition then 0 else 1 end, h._offset desc) as place"
             f" from {batch.table} s join {batch.history(self.history or '')} h"
-            f" on {batch.equals(self.columns, 's', 'h')} and h._load_id >= {self.since_load or 0}"
+            f" on {batch.equals(self.columns, 's', 'h')}{write_window(self.since_load)}"
             f" left join {batch.table} replaced on replaced._partition = h._partition and replaced._offset = h._offset"
             " where replaced._offset is null),"
             " old_copies as (select m._partition, m._offset, m.other_partition, m.other_offset from matches m"
@@ -86,7 +86,7 @@ class ExpectKeyInOnePartition(RecordExpectation):
 
     key: str
     history: str | None = None
-    since_load: int | None = None
+    since_load: int = 0
     added_partitions: tuple[int, ...] = ()
 
     kinds: ClassVar = {"keys_moved": (None, None)}
@@ -116,7 +116,7 @@ class ExpectKeyInOnePartition(RecordExpectation):
 
     def _find_in_history(self, batch: DataBatch, key: str) -> str:
         """The least and the greatest partition of a key are found by the index; another one proves that it moved."""
-        condition = f"{batch.equals([self.key], 'keys', 'h')} and h._load_id >= {self.since_load or 0}"
+        condition = f"{batch.equals([self.key], 'keys', 'h')}{write_window(self.since_load)}"
         history, columns = batch.history(self.history or ""), [key, "_partition", "_offset"]
         other = [
             batch.newest(

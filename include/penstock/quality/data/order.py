@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.declaration.durations import parse_duration
-from penstock.quality.data.base import RecordExpectation
+from penstock.quality.data.base import RecordExpectation, write_window
 
 if TYPE_CHECKING:
     from penstock.quality.data.batch import DataBatch
@@ -15,15 +15,17 @@ class ExpectKeyOrderWithinPartition(RecordExpectation):
     """In each partition, the `order_by` column of a key never falls while the offset rises.
 
     A record is late if an earlier record of its key and partition has a greater value. With `history`, the records
-    of that table come before those of the batch. A producer that sends several batches at once and retries one of
-    them, without idempotence, makes such records. Records without a key or a value are left out.
+    of that table come before those of the batch; `history_is_before` says that all of them have lower offsets. A
+    producer that sends several batches at once and retries one of them, without idempotence, makes such records.
+    Records without a key or a value are left out.
     """
 
     key: str
     order_by: str
     tolerance: float | str = 0
     history: str | None = None
-    since_load: int | None = None
+    since_load: int = 0
+    history_is_before: bool = False
 
     kinds: ClassVar = {"late": ("worst_delay", None)}
     sentence: ClassVar[str] = "$order_by of each $key must not fall while the offset rises, within a partition."
@@ -41,10 +43,10 @@ class ExpectKeyOrderWithinPartition(RecordExpectation):
         seen, before = staged, "staged.reached"
         source = "staged"
         if self.history is not None:
-            condition = (
-                f"{batch.equals([self.key], 'keys', 'h')} and h._partition = keys._partition"
-                f" and h._offset < keys.first_offset and h._load_id >= {self.since_load or 0}"
-            )
+            condition = f"{batch.equals([self.key], 'keys', 'h')} and h._partition = keys._partition"
+            condition += write_window(self.since_load)
+            if not self.history_is_before:  # the index does not hold the offset: the rows are read
+                condition += " and h._offset < keys.first_offset"
             columns = [key, "_partition"]
             known = batch.newest("keys", columns, value, batch.history(self.history), condition)
             seen += (
@@ -78,7 +80,7 @@ class ExpectSequenceWithoutGaps(RecordExpectation):
     sequence: str
     key: str | None = None
     history: str | None = None
-    since_load: int | None = None
+    since_load: int = 0
 
     kinds: ClassVar = {"gaps": ("widest", "missing")}
     sentence: ClassVar[str] = "$sequence must rise by one, without missing numbers."
@@ -95,11 +97,9 @@ class ExpectSequenceWithoutGaps(RecordExpectation):
         )
         source, before = "staged", "staged.before"
         if self.history is not None:
-            condition = " and ".join([
-                *([batch.equals([self.key], "keys", "h")] if self.key else []),
-                f"h._partition = keys._partition and h.{number} < keys.{number}",
-                f"h._load_id >= {self.since_load or 0}",
-            ])  # fmt: skip
+            condition = f"h._partition = keys._partition and h.{number} < keys.{number}"
+            condition += f" and {batch.equals([self.key], 'keys', 'h')}" if self.key else ""
+            condition += write_window(self.since_load)
             columns = [*group, "_offset"]
             known = batch.newest("keys", columns, number, batch.history(self.history), condition)
             numbered += (

@@ -55,7 +55,7 @@ def lookup_term(column: str, type_: str) -> str:
 def create_lookup_indexes(connection: Connection, pipeline: Pipeline, table: sql.Identifier) -> None:
     """Create the lookup indexes of an attempt's table, so that the table becomes a leaf without building any."""
     for lookup in find_lookups(pipeline.checks):
-        connection.execute(sql.SQL("create index on {} ({})").format(table, sql.SQL(_write_terms(pipeline, lookup))))
+        connection.execute(sql.SQL("create index on {} {}").format(table, sql.SQL(_write_terms(pipeline, lookup))))
 
 
 def ensure_lookup_indexes(
@@ -78,9 +78,7 @@ def ensure_lookup_indexes(
         lock_in_tries(connection, request_all("share"))
         name = find_free_name(connection, target.schema_name, f"{target.table_name}_lookup_idx")
         connection.execute(
-            sql.SQL("create index {} on {} ({})").format(
-                sql.Identifier(name), target_identifier(target), sql.SQL(terms)
-            )
+            sql.SQL("create index {} on {} {}").format(sql.Identifier(name), target_identifier(target), sql.SQL(terms))
         )
         index_name = sql.Identifier(target.schema_name, name)
         comment = sql.SQL("comment on index {} is {}").format(index_name, sql.Literal(COMMENT + terms))
@@ -90,4 +88,7 @@ def ensure_lookup_indexes(
 def _write_terms(pipeline: Pipeline, lookup: Lookup) -> str:
     types = {name: type_ for name, (type_, _) in describe_columns(pipeline).items()}
     keys = [lookup_term(sql.Identifier(name).as_string(None), types[name]) for name in lookup.keys]
-    return ", ".join([*keys, *(sql.Identifier(name).as_string(None) for name in lookup.rest)])
+    terms = ", ".join([*keys, *(sql.Identifier(name).as_string(None) for name in lookup.rest)])
+    # The window of a check is a condition on _load_id: with it the index answers alone, and no row of the target is
+    # read. At 100M rows the order of 100,000 keys took 22 s without it.
+    return f"({terms})" + (" include (_load_id)" if lookup.rest else "")
