@@ -84,6 +84,7 @@ def _validate_in_postgresql(uri: str) -> Validate:
                 with connection.cursor().copy(f"copy analytics.{table} from stdin") as copy:
                     for each in given:
                         copy.write_row(each)
+                connection.execute(f"analyze analytics.{table}")
         source = get_context(mode="ephemeral").data_sources.add_sql(
             "rows",
             connection_string="postgresql+psycopg://",
@@ -211,8 +212,10 @@ def test_copies_are_told_apart_by_their_distance(validate: Validate) -> None:
     assert validate(ExpectBusinessIdUnique(columns=["order_id", "customer"], near=100), rows[-2:]).success
 
 
-def test_an_id_of_an_earlier_load_is_a_copy(validate: Validate) -> None:
-    earlier = [row(0, 5, order_id=1, _load_id=4), row(1, 6, order_id=2, _load_id=4), row(1, 7, order_id=3, _load_id=3)]
+@pytest.mark.parametrize("others", [0, 100])  # few rows are scanned, many are looked up
+def test_an_id_of_an_earlier_load_is_a_copy(validate: Validate, others: int) -> None:
+    earlier = [row(3, offset, order_id=5000 + offset, _load_id=4) for offset in range(others)]
+    earlier += [row(0, 5, order_id=1, _load_id=4), row(1, 6, order_id=2, _load_id=4), row(1, 7, order_id=3, _load_id=3)]
     rows = [row(0, 10, order_id=1), row(0, 11, order_id=2), row(0, 12, order_id=3), row(0, 13, order_id=1)]
     expectation = ExpectBusinessIdUnique(columns=["order_id"], history="analytics.history", since_load=4)
     places = by_partition(validate(expectation, rows, earlier))[0]["places"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection as SqlConnection
 
+# How many rows a scan reads in the time of one descent in the index of one leaf: 0.7 us against 0.36 us a row.
+LOOKUP_COST = 2
 MOMENT_TYPES = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
@@ -56,6 +58,10 @@ class DataBatch(ABC):
         """A condition: two relations have the same values in some columns, in a form that finds the index."""
 
     @abstractmethod
+    def match(self, history: str, columns: Sequence[str], condition: str) -> str:
+        """The join of the batch `s` with the rows of a history `h` that meet a condition, for some columns of it."""
+
+    @abstractmethod
     def newest(self, keys: str, columns: Sequence[str], value: str, history: str, condition: str) -> str:
         """The query that adds to the `columns` of `keys` the greatest value that a history `h` has, as `reached`."""
 
@@ -89,7 +95,7 @@ class PostgresBatch(DataBatch):
         if not self._types:
             found = self.ask(
                 "select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute"
-                f" where attrelid = {sql.Literal(self.table).as_string(None)}::regclass and attnum > 0"
+                f" where attrelid = {self._literal(self.table)}::regclass and attnum > 0"
             )
             self._types |= {row["name"]: row["type"] for row in found}
         return self._types[column]
@@ -100,7 +106,7 @@ class PostgresBatch(DataBatch):
 
     def moment(self, iso: str) -> str:
         """A moment as a literal."""
-        return f"timestamptz {sql.Literal(iso).as_string(None)}"
+        return f"timestamptz {self._literal(iso)}"
 
     def history(self, table: str) -> str:
         """Another table by the name `schema.table`, quoted."""
@@ -116,6 +122,27 @@ class PostgresBatch(DataBatch):
             if "(" in term[0]:
                 terms.append(f"{left}.{quoted} = {right}.{quoted}")
         return " and ".join(terms)
+
+    def match(self, history: str, columns: Sequence[str], condition: str) -> str:
+        """Index lookups for each row, or one scan of the history where that costs less.
+
+        The planner takes each page of an index for read from disk: it scanned 100M rows (36 s) for a batch of 100,000
+        rows, whose lookups take 2 s. So the numbers of rows decide.
+        """
+        sizes = self.ask(
+            f"select (select reltuples from pg_class where oid = {self._literal(self.table)}::regclass) as rows,"
+            " sum(c.reltuples) as history_rows, count(*) as leaves"
+            f" from pg_partition_tree({self._literal(history)}::regclass) t join pg_class c on c.oid = t.relid"
+            " where t.isleaf"
+        )[0]
+        if LOOKUP_COST * sizes["rows"] * sizes["leaves"] > (sizes["history_rows"] or 0):
+            return f"{self.table} s join {history} h on {condition}"
+        listed = ", ".join(f"h.{column}" for column in columns)
+        # OFFSET keeps the planner from making a join of the subquery.
+        return f"{self.table} s cross join lateral (select {listed} from {history} h where {condition} offset 0) h"
+
+    def _literal(self, text: str) -> str:
+        return sql.Literal(text).as_string(None)
 
     def newest(self, keys: str, columns: Sequence[str], value: str, history: str, condition: str) -> str:
         """One index lookup for each key, because a join would read all rows that a key has in the history."""
@@ -169,6 +196,10 @@ class SparkBatch(DataBatch):
     def equals(self, columns: Sequence[str], left: str, right: str) -> str:
         """A condition: two relations have the same values in some columns."""
         return " and ".join(f"{left}.{self.name(column)} = {right}.{self.name(column)}" for column in columns)
+
+    def match(self, history: str, columns: Sequence[str], condition: str) -> str:  # noqa: ARG002
+        """A join, because Spark has no index."""
+        return f"{self.table} s join {history} h on {condition}"
 
     def newest(self, keys: str, columns: Sequence[str], value: str, history: str, condition: str) -> str:
         """One join, because Spark has no index."""

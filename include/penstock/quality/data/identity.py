@@ -62,13 +62,13 @@ class ExpectBusinessIdUnique(RecordExpectation):
     def _find_in_history(self, batch: DataBatch) -> str:
         """Find the originals of ids in earlier loads. The rows that a replay replaces are not their own copies."""
         # A copy within the batch is found already, so only the first record of an id is compared with the history.
+        same_id = batch.equals(self.columns, "s", "h") + write_window(self.since_load)
         later = "select _partition, _offset from numbered where place > 1"
         return (
             f"matches as (select s._partition, s._offset, h._partition as other_partition, h._offset as other_offset,"
             " row_number() over (partition by s._partition, s._offset order by"
             " case when h._partition = s._partition then 0 else 1 end, h._offset desc) as place"
-            f" from {batch.table} s join {batch.history(self.history or '')} h"
-            f" on {batch.equals(self.columns, 's', 'h')}{write_window(self.since_load)}"
+            f" from {batch.match(batch.history(self.history or ''), ['_partition', '_offset'], same_id)}"
             f" left join {batch.table} replaced on replaced._partition = h._partition and replaced._offset = h._offset"
             " where replaced._offset is null),"
             " old_copies as (select m._partition, m._offset, m.other_partition, m.other_offset from matches m"
