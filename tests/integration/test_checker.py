@@ -184,6 +184,28 @@ def test_advice_to_name_tables_is_given_for_tables_only(db: str, checker: str | 
     assert "checks_read" not in function.value.next_step
 
 
+@pytest.mark.parametrize(
+    ("type_", "value", "figure", "argument", "bound", "passes"),
+    [
+        ("timestamptz", "20000-01-01+00", "max_to_be_between", "max_value", "9999-12-30", False),
+        ("timestamptz", "20000-01-01+00", "max_to_be_between", "min_value", "2026-01-31", True),
+        ("timestamp", "0044-03-15 BC", "min_to_be_between", "min_value", "0001-01-02", False),
+        ("timestamp", "0044-03-15 BC", "min_to_be_between", "max_value", "1900-01-01", True),
+        ("date", "infinity", "max_to_be_between", "max_value", "2026-01-31", False),
+        ("date", "infinity", "distinct_values_to_be_in_set", "value_set", ["9999-12-31"], False),
+    ],
+)
+def test_a_moment_beyond_the_range_of_python_keeps_its_order_in_a_check(
+    db: str, checker: str | None, type_: str, value: str, figure: str, argument: str, bound: object, passes: bool
+) -> None:
+    check = {"expect": f"expect_column_{figure}", "column": "c", argument: bound}
+    pipeline = declare("topic", columns={**COLUMNS, "c": {"type": type_}}, checks=[check])
+    load_id = stage_with_neighbours(db, pipeline)
+    do(db, f"update penstock_stage.load_{load_id}_1 set c = '{value}'")
+
+    assert validate_load(db, load_id, checker).passed == passes
+
+
 def test_a_check_with_a_wrong_name_says_which(db: str, checker: str | None) -> None:
     load_id = stage_with_neighbours(db, with_queries("select * from {batch} where no_such_column = 1"))
 

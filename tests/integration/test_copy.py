@@ -19,7 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from column_samples import EVERY_SPELLING
+from format_values import values_of
 from penstock.declaration.columns import parse_type
+from penstock.declaration.formats import FORMATS
 from penstock.model.records import Batch
 from penstock.records.columns.index_limits import make_index_limits
 from penstock.records.decoder import Decoder, Layout
@@ -29,6 +31,8 @@ from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from penstock.declaration.formats import ValueFormat
 
     Copy = Callable[..., tuple[list[Any], Any]]
 
@@ -87,11 +91,17 @@ def copy(db: str) -> Iterator[Copy]:
             cursor.execute("set synchronous_commit = off")
             adbc.commit()
 
-        def run(type_: str, values: list[bytes | None], unit: str | None = None) -> tuple[list[Any], Any]:
+        def run(
+            type_: str,
+            values: list[bytes | None],
+            unit: str | None = None,
+            value: ValueFormat = "json",
+            path: tuple[str, ...] = ("c",),
+        ) -> tuple[list[Any], Any]:
             table = f"landed_{next(attempts)}"
             ledger.execute("set synchronous_commit = off")
             ledger.execute(f"create table public.{table} (c {type_}, _offset bigint)")
-            decoder = Decoder(Layout((Field("c", parse_type(type_), ("c",), unit=unit),)), 7)
+            decoder = Decoder(Layout((Field("c", parse_type(type_), path, unit=unit),), value), 7)
             decoded = decoder.decode(batch_of(values))
             rejected = make_quarantine(1, next(attempts), decoded.rejected)
             with closing(adbc.cursor()) as cursor:
@@ -160,6 +170,20 @@ def test_generated_json_is_an_equal_row_or_rejected(copy: Copy, type_: str) -> N
     @given(st.lists(GENERATED.map(wrap) | NUMBERS.map(wrap) | BROKEN, min_size=1, max_size=30))
     def run(values: list[bytes | None]) -> None:
         check(copy(type_, values), type_, values)
+
+    run()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_value_of_any_format_passes_the_copy(copy: Copy, name: ValueFormat) -> None:
+    whole = FORMATS[name].whole
+    type_, path = (str(whole), ()) if whole else ("text", ("note",))
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.lists(BROKEN | values_of(name), min_size=1, max_size=30))
+    def run(values: list[bytes | None]) -> None:
+        landed, decoded = copy(type_, values, value=name, path=path)
+        assert len(landed) + len(decoded.rejected) == len(values)
 
     run()
 

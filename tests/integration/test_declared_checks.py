@@ -48,7 +48,7 @@ def test_no_accepted_check_crashes_on_any_value_of_a_type(db: str, types: list[s
     assert len(checks) > 10
     declared = {name: {"type": type_} for column, type_ in columns.items() for name in (column, f"{column}b")}
     pipeline = declare("topic", columns={**COLUMNS, **declared}, checks=[*checks, *list_checks_of_tables()])
-    load_id = stage_rows(db, [Range(0, 0, 20)], pipeline=pipeline)
+    load_id = stage_rows(db, [Range(0, 0, 21)], pipeline=pipeline)
     with psycopg.connect(db) as connection:
         for name, column in declared.items():
             sample = SAMPLES[column["type"]]

@@ -11,10 +11,11 @@ import pytest
 
 from declaring import COLUMNS, declare
 from fix_loads import Bind, stage_rows
-from loading_process import await_blocked, await_true
+from loading_process import await_blocked, await_true, locked
+from penstock import advice
 from penstock.decide.settle import approve_load
 from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError
-from penstock.ledger.connection import connect, open_ledger
+from penstock.ledger.connection import LIMITS, connect, open_ledger
 from penstock.ledger.load import hold_load, pass_checks, read_load
 from penstock.load import publish
 from penstock.load.publish import publish_in, publish_load
@@ -52,6 +53,25 @@ def test_publish_shows_the_rows_moves_the_position_and_covers_the_range_together
     assert rows(db, "select from_offset, until_offset, load_id from penstock.covered") == [(0, 100, load_id)]
     assert rows(db, "select state from penstock.loads") == [("published",)]
     assert rows(db, "select * from penstock.gaps") == []
+
+
+def test_a_publish_that_waits_in_vain_names_what_it_waited_for_and_finds_the_holder(
+    db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_id = validated_load(db, 0, 100)
+    kafka = bound(db)
+    monkeypatch.setitem(LIMITS, "lock_timeout", "100ms")
+
+    with (
+        locked(db, "select from penstock.pipeline where name = 'orders' for update"),
+        pytest.raises(
+            PenstockError, match=f"orders load {load_id} .*nothing is published: .* row of pipeline"
+        ) as raised,
+    ):
+        publish_load(db, kafka, load_id)
+
+    assert raised.value.next_step == advice.FIND_LOCK
+    assert publish_load(db, kafka, load_id).by_this_call
 
 
 def test_a_replay_waits_for_a_query_that_is_planned_and_reads_no_row_yet(db: str, bound: Bind) -> None:

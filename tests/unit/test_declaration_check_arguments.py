@@ -63,6 +63,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     *((f"expect_column_{name}_to_be_in_set", {"column": "born", "value_set": ["2026-01-31T00:00"]}, "value_set.0",
        "unexpected_rows_query: \"select * from {batch} where born::text not in ('…')\"")
       for name in ("most_common_value", "values", "distinct_values")),
+    ("expect_column_max_to_be_between", {"column": "born", "max_value": "9999-12-31"}, "max_value", "Python's dates"),
+    ("expect_column_min_to_be_between", {"column": "seen", "min_value": "0001-01-01"}, "min_value", "Python's dates"),
+    ("expect_column_median_to_be_between", {"column": "born"}, "column", "cannot run on date"),
     (BETWEEN, {"column": "born", "min_value": 5}, "min_value", "5 cannot be compared with date"),
     (BETWEEN, {"column": "born", "min_value": "2026-02-31"}, "min_value", "not a valid min_value"),
     (BETWEEN, {"column": "seen", "min_value": "2026-02-01", "max_value": "2026-01-01"}, "min_value", "is greater than"),

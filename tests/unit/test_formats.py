@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from format_values import values_of
 from penstock.declaration.columns import parse_type
 from penstock.declaration.formats import FORMATS, WHOLE_VALUE_TYPES, KeyFormat, ValueFormat
 from penstock.model.records import Batch
@@ -48,14 +49,6 @@ def describe(decoded: Decoded) -> tuple[dict[int, Any], dict[int, str]]:
     """The rows and the reasons, by offset."""
     rows = {row["_offset"]: row for row in decoded.rows.to_pylist()}
     return rows, {each.offset: each.reason for each in decoded.rejected}
-
-
-@st.composite
-def values_of(draw: st.DrawFn, name: ValueFormat) -> bytes:
-    """The example with some bytes removed, replaced and added."""
-    example = FORMATS[name].example
-    at, until = sorted((draw(st.integers(0, len(example))), draw(st.integers(0, len(example)))))
-    return example[:at] + draw(st.binary(max_size=4)) + example[until:]
 
 
 def test_the_names_of_formats_are_the_rows_of_the_table() -> None:

@@ -226,7 +226,7 @@ OWN_KINDS: dict[tuple[str, str], Kind] = {
     **{
         (f"expect_column_{name}_to_be_between", end): kind
         for kind, names in {
-            BOUND: ("values", "max", "min", "median"),
+            BOUND: ("values", "max", "min"),
             WHOLE: ("unique_value_count", "value_lengths"),
         }.items()
         for name in names

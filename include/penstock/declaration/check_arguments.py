@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from ctypes import c_float
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -190,8 +191,15 @@ def _values(expect: str, given: Mapping[str, Any], type_: ColumnType) -> Iterato
     allowed = "values of the column's kind"
     if OWN_KINDS.get((expect, "min_value")) is BOUND:
         for end in ("min_value", "max_value"):
-            if given.get(end) is not None and not _accepts_bound(expect, type_.family, given[end]):
+            if given.get(end) is None:
+                continue
+            if not _accepts_bound(expect, type_.family, given[end]):
                 yield (end,), f"{clip(given[end])} cannot be compared with {type_}; allowed: {allowed}"
+            elif expect != "expect_column_values_to_be_between" and given[end].__class__ is str and _is_end(given[end]):
+                yield (
+                    (end,),
+                    f"{clip(given[end])} is a day at the end of Python's dates; allowed: a day between the ends",
+                )
     if expect.endswith("_set"):
         allowed = _allowed_in_sets(type_.family, str(given.get("column")))
         for at, value in enumerate(given.get("value_set", ())):
@@ -250,11 +258,16 @@ def _differs_as_padded(expect: str, type_: ColumnType, value: str) -> bool:
     return is_compared_in_python and type_.family == "char" and len(value) != type_.length
 
 
+def _is_end(moment: str) -> bool:
+    """Check for the first or the last day of Python's dates, to which Great Expectations cuts values beyond them."""
+    read = read_moment(moment)
+    return read is not None and read.date() in (date.min, date.max)
+
+
 # The forms of a moment that can be compared with a column. Great Expectations compares some bounds in Python, which
 # compares moments of one form only.
 _FORMS: dict[str, dict[str, tuple[str, ...]]] = {
     "expect_column_values_to_be_between": dict.fromkeys(MOMENTS, ("date", "time", "zone")),
-    "expect_column_median_to_be_between": {"date": ("date",), "timestamp": ("time",), "timestamptz": ("zone",)},
     **{
         f"expect_column_{end}_to_be_between": {
             "date": ("date", "time"),
@@ -268,6 +281,6 @@ _FORMS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def _accepts_bound(expect: str, family: Family, value: Any) -> bool:  # noqa: ANN401 - bounds of any kind
-    if family in NUMBERS or (family == "boolean" and "median" in expect):
+    if family in NUMBERS:
         return is_number(value)
     return moment_form(value) in _FORMS[expect].get(family, ())

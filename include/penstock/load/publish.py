@@ -172,6 +172,9 @@ def _describe_unchanged(load: Load) -> Published:
 
 
 def _refused(load_id: int, error: psycopg.Error) -> PenstockError:
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        explained = explain(error)
+        return PenstockError(f"nothing is published: {explained.what}", load=load_id, next_step=explained.next_step)
     return PenstockError(
         f"PostgreSQL refused to publish: {str(error).splitlines()[0]}. Nothing is published.",
         load=load_id,
