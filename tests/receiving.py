@@ -1,4 +1,4 @@
-"""Receivers of alerts: a webhook that listens, a server that never answers, a port without a listener."""
+"""Receivers of alerts: a webhook and a mail server, a server that never answers, a port without a listener."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import json
 import socket
 import threading
 from contextlib import closing
+from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
 
 
 class Receiver:
@@ -16,6 +21,7 @@ class Receiver:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.wait = 0.0
+        self.status = 200
         self.stopped = threading.Event()
         receiver = self
 
@@ -24,7 +30,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.stopped.wait(receiver.wait)
                 receiver.messages.append(json.loads(body))
-                self.send_response(200)
+                self.send_response(receiver.status)
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -43,6 +49,57 @@ class Receiver:
 
     def __exit__(self, *_: object) -> None:
         self.stopped.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+class Mailbox:
+    """A mail server (SMTP, RFC 5321) on the loopback address that stores the mails it gets."""
+
+    def __init__(self) -> None:
+        self.mails: list[EmailMessage] = []
+        mailbox = self
+
+        class Session(StreamRequestHandler):
+            def handle(self) -> None:
+                self.answer("220 mailbox ESMTP")
+                while line := self.rfile.readline():
+                    command = line.split()[0].upper() if line.split() else b""
+                    if command == b"DATA":
+                        self.answer("354 end with a line that holds a dot")
+                        mailbox.mails.append(self.read_mail())
+                    self.answer("221 bye" if command == b"QUIT" else "250 mailbox")
+                    if command == b"QUIT":
+                        return
+
+            def read_mail(self) -> EmailMessage:
+                lines = iter(self.rfile.readline, b".\r\n")
+                text = b"".join(line.removeprefix(b".") if line.startswith(b"..") else line for line in lines)
+                return message_from_bytes(text, policy=policy.default)
+
+            def answer(self, text: str) -> None:
+                self.wfile.write(f"{text}\r\n".encode())
+
+        self.server = ThreadingTCPServer(("127.0.0.1", 0), Session)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+
+    @property
+    def url(self) -> str:
+        port = self.server.server_address[1]
+        return f"mailto://127.0.0.1:{port}/?from=penstock@example.org&to=oncall@example.org&mode=insecure&format=text"
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each mail."""
+        parts = [mail.get_body(("plain", "html")) for mail in self.mails]
+        return [part.get_content() for part in parts if part is not None]
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()

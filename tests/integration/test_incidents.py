@@ -19,7 +19,7 @@ from penstock.ledger.incident import end_incidents, see_incident
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from privileges import superuser
-from receiving import Receiver, refused_port
+from receiving import Mailbox, Receiver, Silence, refused_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -246,3 +246,67 @@ def test_routes_divide_notices_by_severity(db: str) -> None:
     assert counts == [1, 1, 2]
     assert oncall.messages[0]["type"] == "failure"
     assert mails.messages[0]["type"] == "warning"
+
+
+def test_a_mail_server_gets_the_notices_and_the_digest_as_a_person_reads_them(db: str) -> None:
+    with Mailbox() as mailbox:
+        see(db, ranges=(Range(0, 5, 9),), link="http://localhost:8080/dags/orders/runs/1")
+        see(db, IncidentKind.FAILED_CHECK, "amount", "amount: 3 of 100 rows are below 0")
+        assert send(db, [mailbox.url]) == 1
+        end(db, why="load 18 is published")
+        make_due(db)
+        assert send(db, [mailbox.url]) == 2
+    subjects = [mail["Subject"] for mail in mailbox.mails]
+    assert sorted(subjects) == [
+        "Penstock: 1 warning",
+        "Penstock: a run of orders failed",
+        "Penstock: orders loads again",
+    ]
+    assert mailbox.mails[0]["To"] == "oncall@example.org"
+    first = mailbox.texts[0].split("\n")
+    for line in (
+        "Pipeline: orders",
+        "Offsets: partition 0 offsets [5, 9)",
+        "Reason: no broker",
+        "What to do: look",
+        "Run: http://localhost:8080/dags/orders/runs/1",
+        "Incident: 1 (for silence: `penstock mute 1 --for 1d --why …`)",
+    ):
+        assert line in [each.strip() for each in first]
+    (digest,) = [text for text in mailbox.texts if "3 of 100 rows" in text]
+    assert "orders did not pass a check" in digest
+
+
+@pytest.mark.parametrize("fault", ["down", "slow", "500"])
+def test_a_receiver_with_a_fault_loses_nothing_and_gets_each_notice_once_when_it_works(
+    db: str, receiver: Receiver, fault: str
+) -> None:
+    for kind in (IncidentKind.FAILING_RUN, IncidentKind.FAILING_STAGE, IncidentKind.QUARANTINE_LIMIT):
+        see(db, kind)
+    with Silence() as silence:
+        receiver.status = 500
+        urls = {"down": f"json://127.0.0.1:{refused_port()}/", "slow": silence.url, "500": receiver.url}
+        assert send(db, [urls[fault]], seconds=2) == 0
+    receiver.messages.clear()
+    receiver.status = 200
+    # One notice found out that the receiver has a fault. The two others did not wait for it.
+    attempts = "select attempts, last_error is not null from penstock.notices order by notice_id"
+    assert execute(db, attempts) == [(1, True), (0, False), (0, False)]
+    assert send(db, [receiver.url]) == 0
+    make_due(db)
+    assert send(db, [receiver.url]) == 3
+    assert len({message["message"] for message in receiver.messages}) == 3
+    assert execute(db, "select count(*) from penstock.notices where sent_at is not null and last_error is null") == [
+        (3,)
+    ]
+
+
+def test_a_receiver_that_stays_down_is_tried_with_growing_pauses(db: str) -> None:
+    see(db)
+    pauses = []
+    for _ in range(4):
+        assert send(db, [f"json://127.0.0.1:{refused_port()}/"]) == 0
+        [(pause,)] = execute(db, "select next_attempt_at - now() from penstock.notices")
+        pauses.append(round(pause / timedelta(seconds=30)))
+        make_due(db)
+    assert pauses == [1, 2, 4, 8]
