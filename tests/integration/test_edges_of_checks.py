@@ -232,6 +232,17 @@ def test_expectations_on_data_judge_a_thousand_partitions_at_once(db: str) -> No
     assert dict(query(db, kept)) == {NAMES[0]: 0, NAMES[1]: 100, NAMES[2]: 0, NAMES[3]: 100}
 
 
+def test_a_fault_in_every_one_of_many_partitions_names_offsets_of_those_that_are_kept(db: str) -> None:
+    load_id = stage_rows(db, [Range(partition, 0, 2) for partition in range(150)])
+    change(db, f"delete from penstock_stage.load_{load_id}_1 where _offset = 1")
+    assert not validate_load(db, load_id).passed
+    found = failures(db, load_id)
+    assert {name for name, *_ in found} == {"expect_offsets_to_be_accounted_for"}
+    assert [partition for _, partition, _ in found] == [*range(100), None]
+    assert [each["chunks"] for _, _, each in found[:100]] == [[[0, 2]]] * 100
+    assert found[100][2]["partitions"] == 150
+
+
 def test_a_partition_without_rows_is_judged_and_its_neighbour_fails_alone(db: str) -> None:
     pipeline = declare("topic", checks=[{**BETWEEN, "max_value": 8}])
     empty = [(1, offset) for offset in range(5)]

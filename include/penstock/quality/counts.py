@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger import check_result
+from penstock.model.checks import MOST_FAILED
 from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -
     [planned] = ask(check_result.compose_declaration(), values)
     row_hash = hash_row(Pipeline.read_kept(planned["declaration"]))
     rows = ask(check_result.compose_count(table, row_hash), values)
+    # The ledger keeps no more failed partitions, so more samples would be queries for nothing.
+    sampled = [row["partition"] for row in rows if _name_samples(row)][:MOST_FAILED]
     return AttemptCounts(
         [
             PartitionCounts(
                 **{name: value for name, value in row.items() if name != "row_hash"},
-                samples=_sample(ask, table, values, row),
+                samples=_sample(ask, table, values, row) if row["partition"] in sampled else {},
             )
             for row in rows
         ],
@@ -74,18 +77,23 @@ def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -
     )
 
 
-def _sample(
-    ask: Ask, table: sql.Identifier, values: Mapping[str, object], row: Mapping[str, Any]
-) -> dict[str, Sequence[Any]]:
-    """Read up to MOST_SAMPLES of the wrong offsets; a partition without faults costs no query."""
+def _name_samples(row: Mapping[str, Any]) -> list[str]:
+    """Name the statements that find wrong offsets of a partition; none for a partition without faults."""
     wrong = {
         "sample_rows_outside": row["rows_outside"],
         "sample_quarantined_outside": row["quarantined_outside"],
         "sample_twice": row["twice"] or row["in_both"],
         "sample_unaccounted": row["unaccounted"],
     }
+    return [name for name, count in wrong.items() if count]
+
+
+def _sample(
+    ask: Ask, table: sql.Identifier, values: Mapping[str, object], row: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Read up to MOST_SAMPLES of the wrong offsets of a partition."""
     chosen = {**values, "partition": row["partition"], "most": MOST_SAMPLES}
-    failed = [name for name, count in wrong.items() if count]
     return {
-        name: [found["found"] for found in ask(check_result.compose_sample(name, table), chosen)] for name in failed
+        name: [found["found"] for found in ask(check_result.compose_sample(name, table), chosen)]
+        for name in _name_samples(row)
     }
