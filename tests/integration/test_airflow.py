@@ -535,6 +535,17 @@ def test_a_redrive_by_the_form_publishes_the_records_that_pass_now(
     assert find_line(airflow.log("penstock_redrive", dry, "redrive"), "1 of 1 records would pass")
     assert query(airflow, "select count(*) from airflow.redriven") == [(2,)]
 
+    passing = [{"name": "positive", "where": "amount >= -10"}]
+    declare(airflow, "redriven", topic, rules=passing, checks=[POSITIVE])
+    held, state = airflow.run("penstock_redrive", **form, rule="positive")
+    assert (state, airflow.tries("penstock_redrive", held)["redrive"]) == ("failed", 1)
+    [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'redriven' and state = 'held'")
+    assert f"answer the run load_{load} of" in airflow.log("penstock_redrive", held, "redrive")[-1]
+    assert "The records stay in the quarantine." in airflow.await_request(load)["body"]
+    airflow.answer(load, "Discard", "not yet")
+    assert airflow.await_end("penstock_settle", f"load_{load}") == "success"
+
+    declare(airflow, "redriven", topic, rules=passing)
     run, state = airflow.run("penstock_redrive", **form, everything=True)
     assert state == "success", airflow.log("penstock_redrive", run, "redrive")
     assert find_line(airflow.log("penstock_redrive", run, "redrive"), "1 of 2 records are published")
