@@ -164,6 +164,19 @@ def test_the_history_has_one_row_for_each_load_and_check(db: str, orders: Pipeli
     assert query(db, kept, ACCOUNTED) == [(None,), (2,), (7,)]
 
 
+def test_two_warnings_of_one_expectation_are_two_incidents_and_each_ends_alone(db: str, tmp_path: Path) -> None:
+    within = [{**CHECKS[0], "max_value": most} for most in (24, 34)]
+    within += [{**CHECKS[0], "min_value": 15, "max_value": 99}]
+    orders = read_pipeline(write_declaration(tmp_path, "topic", checks=within))
+    warned = "select message, ended_at is null from penstock.incidents where kind = 'failed_check' order by incident_id"
+    load(db, orders, 10)
+    assert [(message.split(" ")[-1], open_) for message, open_ in query(db, warned)] == [("14]]", True)]
+    load(db, orders, 20)
+    assert [open_ for _, open_ in query(db, warned)] == [False, True]
+    load(db, orders, 30)
+    assert [open_ for _, open_ in query(db, warned)] == [False, True, True]
+
+
 def test_results_of_checks_are_dropped_after_their_time_and_not_before(db: str, tmp_path: Path) -> None:
     orders = read_pipeline(write_declaration(tmp_path, "topic", checks=CHECKS, keep_check_results_days=30))
     other = Pipeline.model_validate(describe("topic", name="other", checks=CHECKS))

@@ -61,6 +61,12 @@ def test_a_result_shows_its_counts_and_its_places_apart() -> None:
     assert "| `expect_it` | error | all rows |  |  |" in body
 
 
+def test_a_result_names_the_suite_of_its_check() -> None:
+    assert "| `expect_it` of the suite finance | error | column id |" in write(
+        replace(fail({}, column="id"), suite="finance")
+    )
+
+
 def test_a_request_about_a_thousand_partitions_stays_short() -> None:
     body = write(*[fail({"outside": 1}, partition=number) for number in range(20)], count=1000)
 

@@ -65,7 +65,8 @@ Every load: each planned offset is a row, a quarantined record or a hole; no off
 
 ## Where to look
 
-The view `penstock.loads`, or `penstock status` on the command line. Quarantined records:
+The view `penstock.loads`, or `penstock status` on the command line. The history of the checks:
+`penstock quality {name}`. Quarantined records:
 `select * from penstock.quarantined where pipeline = '{name}'`.
 {alerts}
 """

@@ -78,8 +78,9 @@ def _write_check(result: CheckResult) -> str:
         for value in result.observed.values()
         if isinstance(value, list) and value
     ]
+    suite = f" of the suite {result.suite}" if result.suite else ""
     cells = (
-        f"`{result.expectation}`",
+        f"`{result.expectation}`{suite}",
         result.severity,
         ", ".join(where) or "all rows",
         ", ".join(counts),

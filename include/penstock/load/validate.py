@@ -131,7 +131,9 @@ def _see_warnings(connection: Connection, load: Load, warned: Sequence[CheckResu
     """Record one incident for each check that warns, and end those of the checks that no longer warn."""
     failed: dict[str, list[CheckResult]] = {}
     for result in warned:
-        failed.setdefault(f"{result.expectation} {result.column or ''}".rstrip(), []).append(result)
+        # Two checks of one expectation with other arguments are two incidents: each ends when it passes.
+        check = (result.expectation, result.column, result.check_id)
+        failed.setdefault(" ".join(filter(None, check)), []).append(result)
     for key, results in failed.items():
         message = name_ranges([describe_result(result) for result in results])
         sighting = Sighting(
