@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import StageError
+from penstock.verify import reread
 from producing import Account, order
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def test_spark_s_error_names_the_record_and_the_native_reader(make_loader: MakeL
     assert [sent.value for sent in account.sent if sent.partition == 1 and sent.offset == distant.from_offset] == [LATE]
 
 
-def test_verification_reads_such_a_chunk_natively_and_proves_it(make_loader: MakeLoader, account: Account) -> None:
+@pytest.mark.parametrize("most", [1, 3])
+def test_verification_reads_such_a_chunk_natively_and_proves_it(
+    make_loader: MakeLoader, account: Account, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(reread, "MOST_DISTANT", most)
     loader = make_loader(account.topic)
     loader.load()
     account.send([LATE, order(30)], partition=0, timestamp=DISTANT + 5)
