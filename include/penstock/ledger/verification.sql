@@ -76,14 +76,21 @@ with covered as (
             where q.load_id = c.load_id and q.partition = c.partition and c.offsets @> q."offset") as in_quarantine
     from penstock.coverage c where c.load_id = any (%(loads)s)
 ),
+-- A load that a redrive or a replay has taken many offsets from covers many ranges: the range of a row is found by
+-- halving, and not by comparing the row with each range.
+bounds as (
+    select load_id, partition, array_agg(from_offset order by from_offset) as starts,
+           array_agg(until_offset order by from_offset) as ends
+    from covered group by load_id, partition
+),
 held as (
-    select t.load_id, t.partition, c.from_offset, count(*) as rows, sum(t.hash) as row_hash,
-           min(t._offset) as first, max(t._offset) as last
+    select t.load_id, t.partition, case when t._offset < b.ends[width_bucket(t._offset, b.starts)]
+                                 then b.starts[width_bucket(t._offset, b.starts)] end as from_offset,
+           count(*) as rows, sum(t.hash) as row_hash, min(t._offset) as first, max(t._offset) as last
     from (select _load_id as load_id, _partition as partition, _offset, {row_hash} as hash
           from {target}
           where _load_id between %(first)s and %(last)s and _load_id = any (%(loads)s)) t
-    left join covered c on c.load_id = t.load_id and c.partition = t.partition
-         and t._offset >= c.from_offset and t._offset < c.until_offset
+    left join bounds b using (load_id, partition)
     group by 1, 2, 3
 )
 select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows as expected, coalesce(h.rows, 0) as found,
