@@ -214,6 +214,24 @@ def test_records_that_have_left_the_quarantine_meanwhile_stop_the_publish(start:
     assert len(places(loader)) == 5
 
 
+def test_a_redrive_is_not_published_after_the_rollback_of_its_source(start: Start) -> None:
+    account, loader = load_all(start)
+    today = change(loader, rules=[])
+    with open_ledger(loader.db) as connection:
+        records = choose_records(connection, Selection("orders", reason="rule"), 100, None)
+    load_id = _plan(loader.db, today.pipeline, records, "ann")
+    stage_records(today.settings, load_id)
+    assert validate_load(loader.db, load_id, None, today.settings.kafka).passed
+    roll_back(loader.db, 1, "ann", "too early")
+
+    with pytest.raises(FencedError, match="4 of the 4 records have left the quarantine"):
+        publish_load(loader.db, loader.settings.kafka, load_id)
+
+    undo_rollback(loader.db, 1, "ann", "not so")
+    assert places(loader) == BEFORE
+    assert find_faults(loader.db, account) == []
+
+
 def test_a_check_holds_a_redrive_and_a_person_approves_it(start: Start) -> None:
     account, loader = load_all(start)
     check = {"expect": "expect_column_values_to_be_between", "column": "amount", "min_value": 0}
