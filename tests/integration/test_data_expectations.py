@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# The engine's fixture is requested by name, which the automatic mark does not see.
+pytestmark = pytest.mark.services
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = ("customer", "order_id", "version", "seen", "_load_id", "_partition", "_offset", "_timestamp")
 TYPES = ("text", "bigint", "bigint", "timestamptz", "bigint", "int", "bigint", "timestamptz")
