@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.errors import HoldKind
+    from penstock.model.load import Kind
 
 # Nothing to do
 NOTHING = "nothing to do"
@@ -179,8 +180,15 @@ UNDO_ROLLED_BACK_ONLY = "see penstock.loads for loads that were rolled back: onl
 WAIT_FOR_LOAD = "wait, or look at its run"
 
 
-def settle_held(load: int) -> str:
-    """A load that waits for a person."""
+def settle_held(load: int, kind: Kind = "live") -> str:
+    """A load that waits for a person. Only a live load is planned again by the next run."""
+    if kind == "redrive":
+        return settle_redrive(load)
+    if kind != "live":
+        return (
+            f"publish it as it is: `penstock approve {load} --why …`, or give it up: `penstock discard {load} --why …` "
+            "(a backfill can load the same offsets again)."
+        )
     return (
         f"publish it as it is: `penstock approve {load} --why …`, or give it up: `penstock discard {load} --why …` "
         "(its offsets are loaded again), or change the declaration: the next run then plans again."

@@ -24,6 +24,7 @@ from penstock.ledger.work_lock import working_on
 from penstock.load.publish import publish_load
 from penstock.load.redrive import stage_records
 from penstock.load.validate import validate_load
+from penstock.status.pipelines import read_status
 from proving import find_faults
 
 if TYPE_CHECKING:
@@ -240,6 +241,11 @@ def test_a_check_holds_a_redrive_and_a_person_approves_it(start: Start) -> None:
     with pytest.raises(HeldError, match=r"orders load 2.*expect_column_values_to_be_between") as held:
         bring_back(today, reason="rule")
     assert "its records stay in the quarantine" in str(held.value)
+    ((next_step,),) = loader.query("select next_step from penstock.incidents where load_id = 2")
+    assert next_step in str(held.value)
+    with open_ledger(loader.db) as connection:
+        (found,) = read_status(connection, loader.settings.kafka, [today.pipeline])
+    assert (found.health.state, "load 2" in found.health.cause) == ("ok", True)
     assert places(loader) == BEFORE
     approve_load(loader.db, loader.settings.kafka, 2, "ann", "refunds")
 

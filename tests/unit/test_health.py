@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.health import Missing, Newest, OpenFaults, OpenHold, judge
+from penstock import advice
+from penstock.model.health import Missing, Newest, OpenFaults, OpenHold, judge, name_held_redrives
 from penstock.model.load import LoadState
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
@@ -25,6 +26,24 @@ def test_a_hold_has_its_decisions_as_the_next_step() -> None:
     assert health.cause == "load 17: amount below 0"
     assert "penstock approve 17" in health.next_step
     assert "penstock discard 17" in health.next_step
+
+
+def test_a_held_redrive_is_named_and_leaves_the_state_of_the_pipeline() -> None:
+    fresh = judge("orders", Newest(17, LoadState.PUBLISHED, None), [], 0, "", "")
+    behind = judge("orders", Newest(17, LoadState.PUBLISHED, None), [], 5, "", "")
+
+    named = name_held_redrives(fresh, [18, 19])
+
+    assert (named.state, "load 18, 19" in named.cause) == ("ok", True)
+    assert "penstock discard 18 --why … (its records stay in the quarantine)" in named.next_step.replace("`", "")
+    assert name_held_redrives(behind, [18]).next_step == behind.next_step
+    assert name_held_redrives(fresh, []) == fresh
+
+
+def test_the_next_step_of_a_held_load_fits_its_kind() -> None:
+    assert "the next run then plans again" in advice.settle_held(7)
+    assert advice.settle_held(7, "redrive") == advice.settle_redrive(7)
+    assert "a backfill can load the same offsets again" in advice.settle_held(7, "backfill")
 
 
 @given(

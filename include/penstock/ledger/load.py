@@ -212,7 +212,7 @@ def hold_load(connection: Connection, load: Load, cause: str) -> None:
         IncidentKind.HELD_LOAD,
         key_of_load(load.load_id),
         cause,
-        advice.settle_held(load.load_id),
+        advice.settle_held(load.load_id, load.kind),
         load.load_id,
         load.ranges,
     )

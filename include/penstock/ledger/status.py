@@ -38,6 +38,7 @@ class PipelineRow:
     gaps: int
     lost: int
     backfills: list[int] | None
+    held_redrives: list[int] | None
     verification_id: int | None
     faults: int
     first_fault: str | None

@@ -1,7 +1,7 @@
 -- name: read_pipelines
 -- Each pipeline with its newest generation, its newest live load and whether a process works on it, its open hold, its
--- gaps and losses, and its faults: those of the newest verification, and changes of the log found since the last
--- verification that read all of the log again.
+-- gaps and losses, its held redrives, and its faults: those of the newest verification, and changes of the log found
+-- since the last verification that read all of the log again.
 select p.name, g.generation_id, g.cluster_id, g.topic_id,
        l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
@@ -11,6 +11,8 @@ select p.name, g.generation_id, g.cluster_id, g.topic_id,
        (select array_agg(distinct b.backfill_id order by b.backfill_id) from penstock.load b
         where b.pipeline_id = p.pipeline_id and b.backfill_id is not null
           and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills,
+       (select array_agg(b.load_id order by b.load_id) from penstock.load b
+        where b.pipeline_id = p.pipeline_id and b.kind = 'redrive' and b.state = 'held') as held_redrives,
        found.verification_id, found.faults, found.first_fault
 from penstock.pipeline p
 left join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id

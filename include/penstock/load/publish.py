@@ -120,7 +120,7 @@ def refuse_unless_validated(load: Load) -> None:
             f"held: {load.cause}",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step=advice.settle_held(load.load_id),
+            next_step=advice.settle_held(load.load_id, load.kind),
         )
     after = f" by load {load.superseded_by}" if load.superseded_by else ""
     raise FencedError(

@@ -58,7 +58,7 @@ def _finish(settings: Settings, load_id: int, report: Callable[[str], None], spa
             pipeline=verdict.load.pipeline,
             load=load_id,
             ranges=verdict.load.ranges,
-            next_step=advice.settle_held(load_id),
+            next_step=advice.settle_held(load_id, verdict.load.kind),
         )
     report(publish_load(settings.db, settings.kafka, load_id).message)
     with open_ledger(settings.db) as connection:

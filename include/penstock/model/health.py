@@ -127,6 +127,15 @@ def judge_bad_target(error: DeclarationError) -> Health:
     return Health("bad_target", error.what, error.next_step)
 
 
+def name_held_redrives(health: Health, held: Sequence[int]) -> Health:
+    """Add redrives that wait for a person to the cause. Live loads go on, so the state of the pipeline stays."""
+    if not held:
+        return health
+    what = f"{health.cause}; held redrives: load {', '.join(name_few(held))} (`penstock incidents`)"
+    next_step = advice.settle_redrive(held[0]) if health.next_step == advice.NOTHING else health.next_step
+    return Health(health.state, what, next_step)
+
+
 def _judge_found(name: str, found: OpenFaults) -> Health:
     """Judge a pipeline whose table differs from the published rows, however far it is loaded."""
     return Health(

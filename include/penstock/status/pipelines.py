@@ -13,7 +13,17 @@ from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.decision import autocommitting
 from penstock.ledger.generation import read_positions
 from penstock.ledger.status import read_pipelines
-from penstock.model.health import Health, Missing, Newest, OpenFaults, OpenHold, judge, judge_bad_target, judge_broken
+from penstock.model.health import (
+    Health,
+    Missing,
+    Newest,
+    OpenFaults,
+    OpenHold,
+    judge,
+    judge_bad_target,
+    judge_broken,
+    name_held_redrives,
+)
 from penstock.model.load import LoadState
 from penstock.model.plan import find_faults
 from penstock.target.postgres.preparation import examine_target
@@ -145,7 +155,7 @@ def _describe(
         missing=missing,
         found=_read_found(row),
     )
-    health = _judge_target(connection, pipeline) or health
+    health = name_held_redrives(_judge_target(connection, pipeline) or health, (row and row.held_redrives) or [])
     return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
 
 
