@@ -197,6 +197,47 @@ def test_a_load_of_quarantined_records_only_is_published_again_by_the_rollback(s
     assert loader.verify().faults == ()
 
 
+def test_records_return_also_after_another_redrive_took_the_rest_of_their_load(start: Start) -> None:
+    account, loader = start(columns=AMOUNTS, rules=rule(0))
+    account.send([amount(number, number - 6) for number in range(6)])
+    source = loader.load()
+    (first,) = bring_back(change(loader, rules=rule(-3))).loads
+    (second,) = bring_back(change(loader, rules=[])).loads
+    assert loader.state(source) == "superseded"
+
+    for load_id in (first, second):
+        assert "3 records are in the quarantine again." in roll_back(loader.db, load_id, "ann", "too early").message
+        assert loader.state(source) == "published"
+        assert (loader.gaps(), find_faults(loader.db, account)) == ([], [])
+
+    assert len(places(loader)) == 6
+    assert loader.verify().faults == ()
+
+
+def test_records_of_a_rolled_back_load_return_with_the_undo_of_its_rollback(start: Start) -> None:
+    account, loader = load_all(start)
+    before = places(loader)
+    source = loader.query("select min(load_id) from penstock.load")[0][0]
+    (load_id,) = bring_back(change(loader, rules=[]), reason="rule").loads
+
+    roll_back(loader.db, source, "ann", "wrong")
+    moved = roll_back(loader.db, load_id, "ann", "wrong too")
+    assert f"4 offsets are gaps until `penstock rollback {source} --undo" in moved.message
+    undo_rollback(loader.db, source, "ann", "right")
+
+    assert places(loader) == before
+    assert (loader.gaps(), find_faults(loader.db, account)) == ([], [])
+    assert loader.verify().faults == ()
+
+
+def test_no_copy_of_a_record_stays_after_a_redrive_that_it_did_not_pass(start: Start) -> None:
+    _, loader = load_all(start)
+    bring_back(change(loader, rules=rule(0)), dry_run=True)
+    bring_back(change(loader, rules=rule(-1)))
+    assert loader.query("select count(*) from penstock.quarantine q join penstock.load l using (load_id)"
+                        " where l.kind = 'redrive'") == [(0,)]  # fmt: skip
+
+
 def test_records_that_have_left_the_quarantine_meanwhile_stop_the_publish(start: Start) -> None:
     _, loader = load_all(start)
     today = change(loader, rules=[])

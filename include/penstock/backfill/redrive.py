@@ -17,7 +17,14 @@ from penstock.ledger.event import record_event
 from penstock.ledger.generation import read_newest_generation
 from penstock.ledger.load import create_load, discard_load, read_load
 from penstock.ledger.pipeline import lock_pipeline, register_pipeline
-from penstock.ledger.redrive import choose_records, count_rejected, find_open_redrives, list_passing, plan_records
+from penstock.ledger.redrive import (
+    choose_records,
+    count_rejected,
+    find_open_redrives,
+    forget_copies,
+    list_passing,
+    plan_records,
+)
 from penstock.ledger.work_lock import working_on
 from penstock.load.publish import publish_load, sweep_old_attempts
 from penstock.load.redrive import stage_records
@@ -203,5 +210,6 @@ def _discard(db: str, load_id: int, why: str) -> None:
 
 def _discard_in(connection: Connection, load_id: int, why: str) -> None:
     load = read_load(connection, load_id)
+    forget_copies(connection, load_id)
     if discard_load(connection, load):
         record_event(connection, "penstock", load, LoadState.DISCARDED, why)

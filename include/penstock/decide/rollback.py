@@ -65,13 +65,20 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
 
 
 def _return_records(connection: Connection, load: Load, ranges: tuple[Range, ...]) -> str:
-    """Return the records of a redrive to the quarantine. A record whose load is no longer published leaves a gap."""
+    """Return the records of a redrive to the quarantine. A record whose load is rolled back leaves a gap meanwhile."""
     returned = give_back(connection, load)
-    republish_sources(connection, load.load_id)
-    gaps = sum(map(len, ranges)) - returned
-    reason = "the loads that had quarantined them are not published, or their keeping time is over"
-    rest = f" {gaps} offsets are gaps now: {reason}." if gaps else ""
-    return f"{load.pipeline}: load {load.load_id} is rolled back; {returned} records are in the quarantine again.{rest}"
+    covered = [each for each in returned if each.is_covered]
+    waiting = [each for each in returned if not each.is_covered]
+    republish_sources(connection, [each.source_load for each in covered])
+    back, kept = (sum(each.records for each in some) for some in (covered, waiting))
+    lines = [f"{load.pipeline}: load {load.load_id} is rolled back; {back} records are in the quarantine again."]
+    if kept:
+        undo = " and ".join(f"`penstock rollback {each.source_load} --undo --why …`" for each in waiting)
+        lines.append(f"{kept} offsets are gaps until {undo}: the load that quarantined them is rolled back too.")
+    gaps = sum(map(len, ranges)) - back - kept
+    if gaps:
+        lines.append(f"{gaps} offsets are gaps now: the keeping time of their records or of their load is over.")
+    return " ".join(lines)
 
 
 def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -> RolledBack:

@@ -254,9 +254,9 @@ def republish_load(connection: Connection, load: Load) -> None:
         raise FencedError(pipeline=load.pipeline, load=load.load_id)
 
 
-def republish_sources(connection: Connection, load_id: int) -> None:
-    """Move loads that a rolled back redrive had superseded, and that cover offsets again, to published."""
-    _statements.execute(connection, "republish_sources", load_id=load_id)
+def republish_sources(connection: Connection, loads: Sequence[int]) -> None:
+    """Move superseded loads that cover records of a rolled back redrive again to published."""
+    _statements.execute(connection, "republish_sources", loads=list(loads))
 
 
 def read_staged_ranges(connection: Connection, load_id: int) -> list[dict[str, Any]]:

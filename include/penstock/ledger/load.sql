@@ -155,7 +155,6 @@ update penstock.load set state = 'published', ended_at = published_at, cause = n
 where load_id = %(load_id)s and state = 'rolled_back'
 
 -- name: republish_sources
--- superseded -> published: the redrive that had taken all records of these loads is rolled back.
+-- superseded -> published: these loads cover records again that a redrive had taken.
 update penstock.load l set state = 'published', superseded_by = null, ended_at = published_at
-where l.superseded_by = %(load_id)s and l.state = 'superseded'
-  and exists (select from penstock.coverage c where c.load_id = l.load_id)
+where l.load_id = any (%(loads)s::bigint[]) and l.state = 'superseded'

@@ -37,6 +37,15 @@ class ChosenRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """Records that a rolled back redrive returned; `is_covered` is false if their load is rolled back itself."""
+
+    source_load: int
+    is_covered: bool
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRecord:
     """A record with its contents, as the quarantine stores it."""
 
@@ -92,9 +101,14 @@ def take_records(connection: Connection, load: Load) -> int:
     return _statements.execute(connection, "take_records", load_id=load.load_id)
 
 
-def give_back(connection: Connection, load: Load) -> int:
-    """Return the records of a redrive to the quarantine, and return their number."""
-    return _statements.execute(connection, "give_back", load_id=load.load_id)
+def give_back(connection: Connection, load: Load) -> list[Returned]:
+    """Return the records of a redrive to the quarantine of the loads that had quarantined them."""
+    return _statements.fetch_all(connection, Returned, "give_back", load_id=load.load_id)
+
+
+def forget_copies(connection: Connection, load_id: int) -> None:
+    """Delete the records that a redrive quarantined again; the records themselves stay in the quarantine."""
+    _statements.execute(connection, "forget_copies", load_id=load_id)
 
 
 def find_open_redrives(connection: Connection, pipeline_id: int) -> list[int]:

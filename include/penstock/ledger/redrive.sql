@@ -54,15 +54,17 @@ from taken t
 where r.load_id = %(load_id)s and r.source_load = t.load_id and r.partition = t.partition and r."offset" = t."offset"
 
 -- name: give_back
--- Returns the records of a redrive that is rolled back to the quarantine, where the load that quarantined them is still
--- published, or was superseded by this redrive. That load covers their offsets again.
+-- Returns the records of a redrive that is rolled back to the quarantine of the loads that had quarantined them. Such a
+-- load covers their offsets again, also if later redrives or replays had taken all that it covered. If it is rolled back
+-- itself, the undo of its rollback covers them; after its keeping time there is no undo, and the records stay here.
 with given as (
     delete from penstock.redriven r
     using penstock.aside a, penstock.load s
     where r.load_id = %(load_id)s and a.load_id = r.load_id and a.partition = r.partition and a.offsets @> r."offset"
       and s.load_id = r.source_load and s.attempt = r.source_attempt
-      and (s.state = 'published' or s.state = 'superseded' and s.superseded_by = r.load_id)
-    returning r.*
+      and (s.state in ('published', 'superseded')
+           or s.state = 'rolled_back' and exists (select from penstock.aside k where k.load_id = s.load_id))
+    returning r.*, s.state <> 'rolled_back' as is_covered
 ),
 quarantined as (
     insert into penstock.quarantine (load_id, attempt, partition, "offset", reason, detail, rule, first_partition,
@@ -70,16 +72,29 @@ quarantined as (
     select source_load, source_attempt, partition, "offset", reason, detail, rule, first_partition, first_offset, key,
            value, headers, record_timestamp
     from given
+),
+covered as (
+    insert into penstock.coverage
+        (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
+    select l.pipeline_id, l.generation_id, g.partition, int8range(g."offset", g."offset" + 1), g.source_load, 0, 1, 0, 0
+    from given g join penstock.load l on l.load_id = g.source_load
+    where g.is_covered
+),
+kept as (
+    insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, row_hash)
+    select source_load, partition, int8range("offset", "offset" + 1), 0, 1, 0, 0 from given where not is_covered
 )
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
-select l.pipeline_id, l.generation_id, g.partition, int8range(g."offset", g."offset" + 1), g.source_load, 0, 1, 0, 0
-from given g join penstock.load l on l.load_id = g.source_load
+select source_load, is_covered, count(*) as records from given group by source_load, is_covered order by source_load
+
+-- name: forget_copies
+-- Deletes the records that a redrive quarantined again. They are copies: the records themselves stay in the quarantine.
+delete from penstock.quarantine where load_id = %(load_id)s
 
 -- name: find_open_redrives
 -- The open redrives of a pipeline that no process works on. A held one waits for a person.
 select load_id from penstock.load
 where pipeline_id = %(pipeline_id)s and kind = 'redrive'
-  and state in ('planned', 'staging', 'staged', 'validated', 'held') and state <> 'held'
+  and state in ('planned', 'staging', 'staged', 'validated')
   and not exists (select from pg_locks k
                   where k.locktype = 'advisory' and k.database = (select oid from pg_database
                                                                   where datname = current_database())
