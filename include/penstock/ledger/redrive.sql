@@ -94,7 +94,7 @@ delete from penstock.quarantine where load_id = %(load_id)s
 -- The open redrives of a pipeline that no process works on. A held one waits for a person.
 select load_id from penstock.load
 where pipeline_id = %(pipeline_id)s and kind = 'redrive'
-  and state in ('planned', 'staging', 'staged', 'validated')
+  and state in ('planned', 'staging', 'staged', 'validated', 'held') and state <> 'held'
   and not exists (select from pg_locks k
                   where k.locktype = 'advisory' and k.database = (select oid from pg_database
                                                                   where datname = current_database())
