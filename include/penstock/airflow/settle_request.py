@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import name_ranges
+from penstock.model.checks import qualify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,8 @@ def write_body(load: Load, failed: Sequence[CheckResult], count: int, staged: st
 def _write_check(result: CheckResult) -> str:
     where = [f"column {result.column}"] if result.column else []
     where += [f"partition {result.partition}"] if result.partition is not None else []
-    counts = [f"{name} {_write(value)}" for name, value in result.observed.items() if not isinstance(value, list)]
+    figures = qualify(result.observed)
+    counts = [f"{name} {_write(value)}" for name, value in figures.items() if not isinstance(value, list)]
     places = [
         name_ranges([_write_place(place, result.partition) for place in value], between=", ")
         for value in result.observed.values()

@@ -50,10 +50,16 @@ def find_figure(result: CheckResult) -> float | None:
 
 def describe_figures(observed: Mapping[str, Any]) -> str:
     """Describe in one line the figures that an expectation observed, and the first places."""
-    figures = {name: value for name, value in observed.items() if name != "places"}
+    figures = {name: value for name, value in qualify(observed).items() if name != "places"}
     places = [f"{place['partition']}:{place['offset']}" for place in observed.get("places", ())[:MOST_PLACES]]
     figures |= {"at partition:offset": " ".join(places)} if places else {}
     return ", ".join(f"{name} {value}" for name, value in figures.items()) or "not met"
+
+
+def qualify(observed: Mapping[str, Any]) -> dict[str, Any]:
+    """Say "at least" of the failed rows of a rule, if the search for them has ended early."""
+    figures = {name: value for name, value in observed.items() if name != "at_least"}
+    return figures | {"failed": f"at least {figures['failed']}"} if observed.get("at_least") else figures
 
 
 def _is_number(value: object) -> bool:

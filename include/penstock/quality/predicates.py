@@ -30,9 +30,17 @@ def judge(rules: Sequence[Rule], first: int = 0) -> sql.SQL:
         sql.SQL("when (\n{}\n) is false then {}").format(write_condition(rule), sql.Literal(place))
         for place, rule in enumerate(rules, first)
     ]
-    expression = sql.SQL("case {} end").format(sql.SQL(" ").join(cases)).as_string(None)
+    return _write(sql.SQL("case {} end").format(sql.SQL(" ").join(cases)))
+
+
+def write_alone(rule: Rule) -> sql.SQL:
+    """Write the condition of a rule as a statement uses it by itself, without brackets around it."""
+    return _write(sql.SQL("\n{}\n").format(write_condition(rule)))
+
+
+def _write(expression: sql.Composable) -> sql.SQL:
     # Every statement has parameters, so psycopg reads a single % as the begin of one.
-    return sql.SQL(expression.replace("%", "%%"))
+    return sql.SQL(expression.as_string(None).replace("%", "%%"))
 
 
 def compose_no_rows(pipeline: Pipeline) -> sql.Composed:

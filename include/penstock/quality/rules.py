@@ -24,7 +24,7 @@ from penstock.model.ranges import Range
 from penstock.quality.checker import choose_access, grant_reads, name_condition, open_checker, refuse_strong
 from penstock.quality.dedupe import apply_dedupe
 from penstock.quality.moving import Cause, move_rows
-from penstock.quality.predicates import compose_no_rows, judge
+from penstock.quality.predicates import compose_no_rows, judge, write_alone
 from penstock.target.postgres.attempt import attempt_table
 
 if TYPE_CHECKING:
@@ -89,6 +89,9 @@ def _apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None) 
         results = [
             _decide(load, rule, judged.count(at), moved.get(rule.name, 0), rows) for at, rule in enumerate(rules)
         ]
+        if not judged.complete:
+            for result in results:
+                result.observed["at_least"] = True
         if not all(result.success for result in results):
             return list(_add_samples(checking, load, judged, results))
         places = _list_failed(checking, load, judged, sum(judged.failed.values()))
@@ -99,9 +102,10 @@ def _apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None) 
 
 def try_rule(connection: psycopg.Connection[Any], pipeline: Pipeline, rule: Rule, load: Load | None = None) -> None:
     """Run a rule on no row; RuleCrashedError if it cannot run."""
-    pieces = {"judged": judge([rule]), "no_rows": compose_no_rows(pipeline)}
+    pieces = {"judged": judge([rule]), "condition": write_alone(rule), "no_rows": compose_no_rows(pipeline)}
     try:
-        _statements.execute(connection, "try_rule", pieces)
+        for statement in ("try_rule", "try_condition", "try_brackets"):
+            _statements.execute(connection, statement, pieces)
     except psycopg.Error as error:
         raise _crashed(rule, pipeline.name, load, error) from error
 

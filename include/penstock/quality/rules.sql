@@ -2,6 +2,16 @@
 -- Runs a rule on no row: a rule that cannot run fails here, before any row is read.
 select {judged} as rule from {no_rows} no_rows
 
+-- name: try_condition
+-- Runs the condition of a rule on no row, in WHERE: the server refuses what needs more than one row, such as an aggregate
+-- or a window function.
+select from {no_rows} no_rows where ({condition})
+
+-- name: try_brackets
+-- Runs the condition on no row, in square brackets: the server refuses a condition that closes a round bracket which it
+-- has not opened, and so would take in a part of the statement around it.
+select array[{condition}] as rule from {no_rows} no_rows
+
 -- name: count_failed
 -- The rows of {staged} that fail each rule (by its place), and those that fail none (null). Rows in the two lists are
 -- left out, because a rule cannot be computed for them. With OFFSET 0 the server computes the rules for the chosen rows
