@@ -95,9 +95,10 @@ These expectations judge single rows, so a rule can use them. An argument in bol
 CHECKS = """
 ## Checks
 
-`{expect: <name>, severity: error | warning, <arguments>}`. `error` (the default) holds the load, `warning` publishes it
-and alerts. An expectation is one of Great Expectations that can run on rows in PostgreSQL. An argument in bold must be
-given. Invalid arguments are refused with file and line, because with them the check would crash when it runs:
+`{expect: <name>, severity: error | warning | info, <arguments>}`. `error` (the default) holds the load, `warning`
+publishes it and alerts, `info` publishes it and records the failure only. An expectation is one of Great Expectations
+that can run on rows in PostgreSQL. An argument in bold must be given. Invalid arguments are refused with file and line,
+because with them the check would crash when it runs:
 
 | refused | example |
 |---|---|

@@ -28,8 +28,8 @@ class Quarantine:
             "PENSTOCK_DB": loader.db, "PENSTOCK_KAFKA": loader.bootstrap, "PENSTOCK_PIPELINES": str(folder),
         }  # fmt: skip
 
-    def __call__(self, command: str, *options: str) -> tuple[int, str, str]:
-        done = CliRunner().invoke(app, ["quarantine", command, "orders", *options], env=self.environment)
+    def __call__(self, command: str, *options: str, pipeline: str = "orders") -> tuple[int, str, str]:
+        done = CliRunner().invoke(app, ["quarantine", command, pipeline, *options], env=self.environment)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.stdout, done.stderr
 
@@ -71,7 +71,10 @@ def test_list_counts_records_by_load_reason_and_rule(loaded: tuple[Loader, Quara
     assert quarantine.document("list", "--until", "2020-01-01T00:00Z")["records"] == 0
     assert quarantine.document("list", "--since", "2020-01-01T00:00Z")["records"] == 5
     code, out, _ = quarantine("list")
-    assert (code, "positive" in out) == (0, True)
+    assert (code, "positive" in out, "wrong_type" in out, "Z " in out) == (0, True, True, True)
+    for command in ("list", "show", "export"):
+        unknown = quarantine(command, pipeline="oders")
+        assert (unknown[0], "no pipeline named oders" in unknown[2]) == (2, True)
 
 
 def test_show_hides_the_contents_unless_a_person_asks_for_them(loaded: tuple[Loader, Quarantine]) -> None:

@@ -4,6 +4,7 @@
 import base64
 import json as json_library
 import sys
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
     from penstock.ledger.quarantine import Quarantined, Selection
+    from penstock.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="See the records that could not become rows, and decide on them.")
 
@@ -46,6 +48,19 @@ def select(
     return read_selection(pipeline, reason, rule, load, at, since, until)
 
 
+def read_known(name: str) -> "Settings":
+    """Read the settings; refuse the name of a pipeline that neither the ledger nor a declaration knows."""
+    from penstock.ledger.connection import open_ledger
+    from penstock.ledger.pipeline import find_pipeline
+
+    settings = read_environment()
+    with open_ledger(settings.db) as connection:
+        known = find_pipeline(connection, name) is not None
+    if not known:
+        read_named(settings.pipelines, name)
+    return settings
+
+
 @app.command(name="list")
 def list_(
     name: Name,
@@ -61,7 +76,7 @@ def list_(
     from penstock.decide.quarantine import count_records
 
     with output.exit_on_error(as_json=json, pipeline=name):
-        groups = count_records(read_environment().db, select(name, reason, rule, load, None, since, until))
+        groups = count_records(read_known(name).db, select(name, reason, rule, load, None, since, until))
         if json:
             output.print_json({"pipeline": name, "records": sum(each["records"] for each in groups), "groups": groups})
         elif groups:
@@ -71,9 +86,12 @@ def list_(
 
 
 def _print_groups(groups: list[dict[str, Any]]) -> None:
-    table = Table("load", "published", "reason", "rule", "records", "dropped", "first", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("load", "published", "reason", "rule", "records", "dropped", "first"):
+        # In 80 columns only names of rules and places are folded.
+        table.add_column(heading, no_wrap=heading not in ("rule", "first"), overflow="fold")
     for each in groups:
-        published = each["published_at"].isoformat(timespec="seconds") if each["published_at"] else ""
+        published = each["published_at"].astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ") if each["published_at"] else ""
         more = " …" if each["records"] > len(each["first"]) else ""
         values = (each["load"], published, each["reason"], each["rule"] or "", each["records"], each["dropped"])
         table.add_row(*map(str, values), ", ".join(each["first"]) + more)
@@ -99,7 +117,7 @@ def show(
 
     with output.exit_on_error(as_json=json, pipeline=name):
         selection = select(name, reason, rule, load, at, None, None)
-        records = show_records(read_environment().db, selection, who or find_user(), payload=payload)
+        records = show_records(read_known(name).db, selection, who or find_user(), payload=payload)
         documents = [describe_record(record, payload=payload) for record in records]
         if json:
             output.print_json({"pipeline": name, "records": documents})
@@ -133,7 +151,7 @@ def export(
         if json and to == Path("-"):
             raise WrongUseError("stdout cannot hold the records and a document.", next_step=advice.EXPORT_TO_FILE)
         records = export_records(
-            read_environment().db, select(name, reason, rule, load, at, since, until), who or find_user()
+            read_known(name).db, select(name, reason, rule, load, at, since, until), who or find_user()
         )
         try:
             file = sys.stdout if to == Path("-") else to.open("w", encoding="utf-8")

@@ -51,7 +51,7 @@ class Selection:
 
     def __str__(self) -> str:
         given = {name: value for name, value in asdict(self).items() if value is not None and name != "pipeline"}
-        return ", ".join(f"{name} {value}" for name, value in given.items()) or "all records"
+        return ", ".join(f"{name} {value}" for name, value in given.items()) or "the choice of all records"
 
 
 @dataclass(frozen=True, slots=True)
