@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from declaring import COLUMNS, declare, write_declaration
@@ -292,6 +293,23 @@ def test_a_check_holds_a_redrive_and_a_person_approves_it(start: Start) -> None:
 
     assert len(places(loader)) == 2
     assert find_faults(loader.db, account) == []
+
+
+def test_a_record_is_brought_back_after_its_column_was_widened(start: Start) -> None:
+    account, loader = load_all(start)
+    account.send([amount(1, 10**12)])
+    loader.load()
+    with psycopg.connect(loader.db) as connection:
+        connection.execute("alter table analytics.orders alter column amount type bigint")
+    columns = {**COLUMNS, "amount": {"type": "bigint"}}
+    today = replace(loader, pipeline=declare(loader.pipeline.topic, columns=columns))
+
+    assert bring_back(today, reason="out_of_range").passing == 1
+
+    account.send([amount(2, 10**12)])
+    today.load()
+    assert today.verify().faults == ()
+    assert today.query("select count(*) from analytics.orders where amount = 10 ^ 12") == [(2,)]
 
 
 def test_a_replay_over_a_redrive_and_its_source_leaves_each_record_once(start: Start) -> None:

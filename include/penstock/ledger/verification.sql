@@ -222,8 +222,9 @@ group by 1, 2
 delete from penstock.reread where verification_id = %(verification_id)s
 
 -- name: create_rebuilt
--- Creates a temporary table for rebuilt rows: their records are decoded again. Each COMMIT empties it.
-create temporary table rebuilt on commit delete rows as table {target} with no data
+-- Creates a temporary table for rebuilt rows: their records are decoded again. Each COMMIT empties it. Its columns have the
+-- types that the load declares: those of the target may have been widened since.
+create temporary table rebuilt on commit delete rows as select {columns} with no data
 
 -- name: hash_rebuilt
 -- The fingerprint of the rebuilt rows.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from adbc_driver_manager import Error as AdbcError
+from psycopg import sql
 
 from penstock import advice
 from penstock.errors import PenstockError
@@ -22,7 +23,7 @@ from penstock.target.assignment import make_assignment
 from penstock.target.base import RowSum
 from penstock.target.postgres.copy import open_connection, quote_server
 from penstock.target.postgres.rows import hash_row
-from penstock.target.postgres.table import target_identifier
+from penstock.target.postgres.table import describe_columns, target_identifier, type_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,8 +67,16 @@ class ComparedOffsets:
 
 def make_recipe(settings: Settings, load: Load) -> Recipe:
     """Make the recipe of a load; it also serves all other loads with the same declaration."""
-    names = {"target": target_identifier(load.declaration.target), "row_hash": hash_row(load.declaration)}
-    create, hash_, compare = compose_rebuild(names)
+    columns = [
+        sql.SQL("null::{} as {}").format(type_sql(type_), sql.Identifier(name))
+        for name, (type_, _) in describe_columns(load.declaration).items()
+    ]
+    pieces = {
+        "target": target_identifier(load.declaration.target),
+        "row_hash": hash_row(load.declaration),
+        "columns": sql.SQL(", ").join(columns),
+    }
+    create, hash_, compare = compose_rebuild(pieces)
     return Recipe(make_assignment(settings, load, load.attempt), create, hash_, compare)
 
 
