@@ -72,6 +72,7 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     target = target_identifier(declare("topic").target)
     pieces: dict[str, sql.Composable] = dict.fromkeys(("target", "table", "staged", "kept", "into"), target)
     pieces["row_hash"] = sql.SQL("1::numeric")
+    pieces["condition"] = sql.SQL("_offset > 0")
     pieces["judged"] = sql.SQL("case when (_offset > 0) is false then 0 end")
     pieces["chosen"] = sql.SQL("q.pipeline = %(pipeline)s")
     pieces["ids"] = sql.SQL("id, note")
