@@ -20,6 +20,13 @@ _statements = Statements("ledger/history")
 
 
 @dataclass(frozen=True, slots=True)
+class WindowStart:
+    """The first load of a window; None if the window is empty."""
+
+    first_load: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkReadTwice:
     """A chunk that both readers read; the counts and fingerprints are those of its records."""
 
@@ -37,17 +44,18 @@ class ChunkReadTwice:
         return Range(self.partition, self.from_offset, self.until_offset)
 
 
-def find_window_start(connection: Connection, load_id: int, window: Window, *, same_generation: bool) -> int:
-    """Find the first load of a window before a load; rows of earlier loads are outside it. 0 if there are none."""
-    return _statements.fetch_value(
+def find_window_start(connection: Connection, load_id: int, window: Window, *, same_generation: bool) -> int | None:
+    """Find the first load of a window before a load: 0 if no load is before it, None if the window has no load."""
+    found = _statements.fetch_one(
         connection,
-        int,
+        WindowStart,
         "find_window_start",
         load_id=load_id,
         time=window.time,
         loads=window.loads,
         same_generation=same_generation,
     )
+    return None if found is None else found.first_load
 
 
 def read_usual_volumes(connection: Connection, load_id: int, weeks: int) -> list[int]:

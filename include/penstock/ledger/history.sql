@@ -1,7 +1,7 @@
 -- name: find_window_start
 -- The first load of a window before a load: of a time before its plan (%(time)s), or of a number of published loads
--- (%(loads)s). Without such a load, the load itself: the window is empty. 0 if it is the first load of the pipeline,
--- because all rows are in the window then.
+-- (%(loads)s). Null if there is no such load: the window is empty. 0 if it is the first load of the pipeline, because all
+-- rows are in the window then.
 with checked as (select load_id, pipeline_id, generation_id, planned_at from penstock.load where load_id = %(load_id)s),
 window_start as (
     select coalesce(
@@ -21,8 +21,8 @@ firsts as (
                as of_generation
     from checked l
 )
-select case when greatest(w.load_id, f.of_generation) = f.of_pipeline then 0 else greatest(w.load_id, f.of_generation) end
-       as first_load
+select case greatest(w.load_id, f.of_generation)
+           when %(load_id)s then null when f.of_pipeline then 0 else greatest(w.load_id, f.of_generation) end as first_load
 from window_start w cross join firsts f
 
 -- name: read_usual_volumes

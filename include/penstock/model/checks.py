@@ -58,8 +58,10 @@ def describe_figures(observed: Mapping[str, Any]) -> str:
 
 def qualify(observed: Mapping[str, Any]) -> dict[str, Any]:
     """Say "at least" of the failed rows of a rule, if the search for them has ended early."""
+    if observed.get("at_least") is not True:  # of other expectations it is a figure
+        return dict(observed)
     figures = {name: value for name, value in observed.items() if name != "at_least"}
-    return figures | {"failed": f"at least {figures['failed']}"} if observed.get("at_least") else figures
+    return figures | {"failed": f"at least {figures['failed']}"}
 
 
 def _is_number(value: object) -> bool:

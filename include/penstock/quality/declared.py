@@ -59,17 +59,15 @@ def _gather(connection: Connection, load: Load, check: Check) -> dict[str, Any]:
     if check.expect not in OWN_EXPECTATIONS:
         return arguments
     across = arguments.pop("across", None)
-    if across is not None:
-        arguments["history"] = str(load.declaration.target)
-        arguments["since_load"] = find_window_start(
-            connection,
-            load.load_id,
-            parse_window(across),
-            same_generation=check.expect in _OF_ONE_GENERATION,
-        )
-    if across is not None and check.expect == "expect_key_order_within_partition":
-        # A live load begins at the position: all published offsets of its generation are lower.
-        arguments["history_is_before"] = load.kind == "live"
+    same_generation = check.expect in _OF_ONE_GENERATION
+    start = across and find_window_start(
+        connection, load.load_id, parse_window(across), same_generation=same_generation
+    )
+    if start is not None:  # without earlier loads there is nothing to look up
+        arguments |= {"history": str(load.declaration.target), "since_load": start}
+        if check.expect == "expect_key_order_within_partition":
+            # A live load begins at the position: all published offsets of its generation are lower.
+            arguments["history_is_before"] = load.kind == "live"
     if check.expect == "expect_key_in_one_partition":
         arguments["added_partitions"] = find_added_partitions(connection, load.generation_id)
     if check.expect == "expect_volume_as_usual":
