@@ -94,6 +94,8 @@ OWN_EXPECTATIONS: dict[str, dict[str, Argument]] = {
         )
     },
 }
+# The stage step reads chunks a second time for this expectation.
+READ_AGAIN = "expect_same_when_read_again"
 # Every expectation that a check may name: (arguments that must be given, arguments that may be given).
 ALL_EXPECTATIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = EXPECTATIONS | {
     name: (

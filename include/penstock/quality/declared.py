@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.declaration.durations import parse_window
-from penstock.declaration.own_expectations import ONLY_LIVE, OWN_EXPECTATIONS
+from penstock.declaration.own_expectations import ONLY_LIVE, OWN_EXPECTATIONS, READ_AGAIN
 from penstock.ledger.history import (
     find_added_partitions,
     find_window_start,
@@ -73,7 +73,7 @@ def _gather(connection: Connection, load: Load, check: Check) -> dict[str, Any]:
     if check.expect == "expect_volume_as_usual":
         weeks = arguments.get("weeks", get_expectation_impl(check.expect).__fields__["weeks"].default)
         arguments["baseline"] = read_usual_volumes(connection, load.load_id, weeks)
-    if check.expect == "expect_same_when_read_again":
+    if check.expect == READ_AGAIN:
         arguments["chunks"] = [asdict(each) for each in read_chunks_read_twice(connection, load.load_id, load.attempt)]
     return arguments
 

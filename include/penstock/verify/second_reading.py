@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from penstock.declaration.own_expectations import READ_AGAIN
 from penstock.kafka.readers.contract import Source
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.history import record_second_reading
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
     from penstock.model.load import Load
     from penstock.settings import Settings
 
-EXPECTATION = "expect_same_when_read_again"
-
 
 def read_share_again(settings: Settings, load: Load, attempt: int, spark: SparkContext) -> None:
     """Read the declared share of the chunks with the reader that did not stage them, and record what it read."""
-    share = max(check.arguments["share"] for check in load.declaration.checks if check.expect == EXPECTATION)
+    share = max(check.arguments["share"] for check in load.declaration.checks if check.expect == READ_AGAIN)
     with open_ledger(settings.db) as connection:
         staged = find_chunks_of_attempt(connection, load.load_id, attempt)
     chunks = choose_share(staged, share, random.SystemRandom().getrandbits(32))

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from penstock.declaration.own_expectations import READ_AGAIN
 from penstock.ledger.work_lock import working_on
 from penstock.load.stage import run_stage
 from penstock.settings import read_settings
@@ -44,7 +45,7 @@ def _stage(settings: Settings, load_id: int, attempt: int, open_context: Callabl
 
 def read_again(settings: Settings, load: Load, attempt: int, spark: SparkContext) -> None:
     """Read chunks a second time where a check compares both readings."""
-    if any(check.expect == "expect_same_when_read_again" for check in load.declaration.checks):
+    if any(check.expect == READ_AGAIN for check in load.declaration.checks):
         from penstock.verify.second_reading import read_share_again  # needs pyarrow, which takes time to import
 
         read_share_again(settings, load, attempt, spark)
