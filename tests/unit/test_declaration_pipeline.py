@@ -46,6 +46,12 @@ def test_a_missing_key_has_its_documented_default() -> None:
     assert (pipeline.indexes, pipeline.checks, pipeline.max_quarantined) == ((), (), None)
     assert (pipeline.owner, pipeline.tags, pipeline.alerts) == ("penstock", (), ())
     assert (pipeline.retries, pipeline.timeout_minutes) == (3, 120)
+    assert pipeline.mirror_group is None
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 250])
+def test_the_name_of_a_mirror_group_is_not_empty_and_not_too_long(name: str) -> None:
+    assert "allowed: 1 to 249 bytes" in mistakes(mirror_group=name)["mirror_group"]
 
 
 def test_columns_keep_their_order_and_take_their_own_name_as_path() -> None:

@@ -51,6 +51,7 @@ Start = Literal["earliest", "latest"] | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Airflow shows both on one line of its list of DAGs, and stores each tag of each DAG in a row.
 MOST_DESCRIPTION, MOST_TAGS = 1_000, 50
+MOST_GROUP = 249
 _START = "earliest, latest, or an ISO time with a zone such as 2026-01-31T00:00:00Z"
 
 
@@ -89,6 +90,12 @@ def _check_tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     if len(tags) > MOST_TAGS and not _is_kept(info):
         raise ValueError(f"{len(tags):,} tags; allowed: at most {MOST_TAGS}")
     return tags
+
+
+def _check_group(text: str) -> str:
+    if not text.strip() or len(text.encode()) > MOST_GROUP:
+        raise ValueError(f"{clip(text)} is not the name of a consumer group; allowed: 1 to {MOST_GROUP} bytes")
+    return text
 
 
 def _check_duration(text: str) -> str:
@@ -130,6 +137,7 @@ Topic = Annotated[StrictStr, AfterValidator(_check_topic)]
 Connection = Annotated[StrictStr, AfterValidator(check_connection)]
 Words = Annotated[StrictStr, AfterValidator(_check_words)]
 Duration = Annotated[StrictStr, AfterValidator(_check_duration)]
+Group = Annotated[StrictStr, AfterValidator(_check_group)]
 Schedule = Annotated[StrictStr, AfterValidator(_check_schedule)]
 Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 StartField = Annotated[
@@ -244,6 +252,11 @@ class Pipeline(BaseModel):
         default=None,
         description="the least time for which Kafka must still keep the records that wait, such as 24h; null for an "
         "interval of the schedule",
+    )
+    mirror_group: Group | None = Field(
+        default=None,
+        description="a consumer group to which the positions are committed after each load, for tools that show lag; "
+        "Penstock never reads it",
     )
     retries: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
         default=3, description="how many times Airflow retries a failed task"

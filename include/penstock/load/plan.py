@@ -33,6 +33,7 @@ from penstock.load.log_check import (
     read_ledger_state,
     record_losses,
 )
+from penstock.load.mirror import mirror_positions
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.load import OPEN_STATES, LoadState
 
@@ -74,7 +75,12 @@ def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: st
                 connection.commit()
                 raise
 
-        return decide_with_kafka(connection, pipeline.name, partial(query_for_plan, kafka, pipeline), plan_or_hold)
+        query = partial(query_for_plan, kafka, pipeline)
+        planned = decide_with_kafka(connection, pipeline.name, query, plan_or_hold)
+    if planned.load is None:
+        # Kafka forgets the offsets of a group without members after a week without a commit.
+        mirror_positions(uri, kafka, pipeline)
+    return planned
 
 
 def preview_plan(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:

@@ -20,6 +20,7 @@ from penstock.ledger.generation import move_positions, read_newest_generation
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.failure import end_failures
+from penstock.load.mirror import mirror_positions
 from penstock.load.replacement import replace_covered, replace_quarantined
 from penstock.load.results import list_results
 from penstock.model.load import LoadState
@@ -67,6 +68,8 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
             return _look_up(uri, load_id, committing, error)
         published = _describe(found)
         sweep_old_attempts(connection, found)
+    if published.load.kind == "live":  # no other kind moves a position
+        mirror_positions(uri, kafka, published.load.declaration)
     return published
 
 
