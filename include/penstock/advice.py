@@ -195,6 +195,13 @@ def settle_held(load: int, kind: Kind = "live") -> str:
     )
 
 
+def after_discard(kind: Kind) -> str:
+    """The consequence of discarding a load, as a clause."""
+    if kind == "live":
+        return "the pipeline's next run loads the same offsets again"
+    return "the records stay in the quarantine" if kind == "redrive" else "a backfill can load the same offsets again"
+
+
 def settle_staged(load: int, pipeline: str, run_id: str) -> str:
     """An unfinished load that has read its ranges whole."""
     return (
@@ -344,8 +351,16 @@ def list_quarantine(pipeline: str) -> str:
 
 
 def redrive_again(pipeline: str, load: int) -> str:
-    """A redrive whose records have changed, or were returned to the quarantine."""
+    """A redrive whose records were returned to the quarantine."""
     return f"bring the records back by a new redrive: `penstock quarantine redrive {pipeline} …` (load {load} stays)."
+
+
+def redrive_rest(pipeline: str) -> str:
+    """A redrive some of whose records were dropped or brought back meanwhile."""
+    return (
+        f"redrive those that are left: `penstock quarantine redrive {pipeline} …`; "
+        f"`penstock quarantine list {pipeline}` shows them."
+    )
 
 
 def settle_redrive(load: int) -> str:

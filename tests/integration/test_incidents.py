@@ -11,11 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 from declaring import declare, write_declaration
+from fix_loads import stage_rows
 from noticing import send
+from penstock import advice
 from penstock.alerts.sender import send_due
 from penstock.cli.main import app
+from penstock.decide.settle import discard_load
 from penstock.ledger.connection import connect
 from penstock.ledger.incident import end_incidents, see_incident
+from penstock.load.validate import validate_load
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from privileges import superuser
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.model.load import Kind
 
 ALERTED = declare("topic", alerts="oncall")
 
@@ -137,7 +142,7 @@ def test_a_mute_is_an_event_with_who_and_why(db: str, tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["1", "--why", "x"], "one of --for and --until is needed"),
-        (["1", "--for", "soon", "--why", "x"], "soon is not a duration"),
+        (["1", "--for", "soon", "--why", "x"], "--for soon: not a valid duration"),
         (["1", "--until", "2026-01-31", "--why", "x"], "has no time zone"),
         (["1", "--until", "2020-01-31T00:00:00Z", "--why", "x"], "is not in the future"),
         (["1", "--for", "1d", "--why", " "], "--why is empty"),
@@ -224,6 +229,26 @@ def test_warnings_of_all_pipelines_come_in_one_message_a_day(db: str, receiver: 
     # The incidents that are still open are in the digest of the next day.
     open_again = "select count(*), min(due_at) > now() from penstock.notices where sent_at is null"
     assert execute(db, open_again) == [(2, True)]
+
+
+@pytest.mark.parametrize("kind", ["backfill", "replay", "redrive"])
+def test_a_warning_of_a_chosen_range_is_an_incident_until_its_load_ends(db: str, kind: Kind) -> None:
+    check = {"expect": "expect_column_values_to_be_between", "column": "id", "max_value": 10, "severity": "warning"}
+    pipeline = declare("topic", checks=[check], alerts="oncall")
+    load_id = stage_rows(db, [Range(0, 0, 20)], pipeline=pipeline, kind=kind)
+    assert validate_load(db, load_id).passed
+    seen = "select kind, load_id, ranges, next_step, state from penstock.incidents"
+    ranges = [{"partition": 0, "from_offset": 0, "until_offset": 20}]
+    assert execute(db, seen) == [("failed_check", load_id, ranges, advice.SEE_WARNINGS, "open")]
+
+    assert validate_load(db, stage_rows(db, [Range(1, 0, 5)], pipeline=declare("topic"))).passed
+    assert execute(db, "select state from penstock.incidents") == [("open",)]
+    discard_load(db, load_id, "ann", "a test")
+
+    assert execute(db, "select state, ended_why from penstock.incidents") == [
+        ("ended", "ann decided to discard it: a test")
+    ]
+    assert execute(db, "select kind from penstock.notices where sent_at is null") == [("digest",)]
 
 
 def test_routes_divide_notices_by_severity(db: str) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,11 +14,12 @@ import pytest
 
 from declaring import COLUMNS, declare, write_declaration
 from loading_process import BIN, await_blocked, locked
-from penstock.backfill.redrive import _plan, redrive
+from penstock.backfill.redrive import Redriven, _plan, redrive
 from penstock.backfill.request import ByOffsets, Span
+from penstock.decide.quarantine import drop_records
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.decide.settle import approve_load
-from penstock.errors import FencedError, HeldError, WrongUseError
+from penstock.errors import FencedError, HeldError, PenstockError, RuleCrashedError, WrongUseError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.quarantine import Selection
 from penstock.ledger.redrive import choose_records
@@ -26,13 +28,13 @@ from penstock.load.publish import publish_load
 from penstock.load.redrive import stage_records
 from penstock.load.validate import validate_load
 from penstock.status.pipelines import read_status
+from privileges import superuser
 from proving import find_faults
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_loaders import Start
-    from penstock.backfill.redrive import Redriven
     from producing import Account
     from whole_loads import Loader
 
@@ -255,6 +257,86 @@ def test_records_that_have_left_the_quarantine_meanwhile_stop_the_publish(start:
 
     assert loader.query("select count(*) from analytics.orders") == [(20,)]
     assert len(places(loader)) == 5
+
+
+class Background(Thread):
+    """A redrive of all rows that fail a rule, in a thread; `outcome` is its result, or its error."""
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__(daemon=True)
+        self.loader = loader
+        self.outcome: Redriven | PenstockError | None = None
+
+    def run(self) -> None:
+        try:
+            self.outcome = bring_back(self.loader, reason="rule")
+        except PenstockError as error:
+            self.outcome = error
+
+    def finish(self) -> Redriven | PenstockError | None:
+        self.join(60)
+        assert not self.is_alive(), "the redrive does not end"
+        return self.outcome
+
+
+def test_a_redrive_whose_record_was_dropped_meanwhile_is_superseded_at_once(start: Start) -> None:
+    account, loader = load_all(start)
+    today = change(loader, rules=[])
+    redriving = Background(today)
+    with locked(loader.db, POINTS["validate"]):
+        redriving.start()
+        await_blocked(loader.db)
+        drop_records(loader.db, Selection("orders", partition=0, offset=21), "bob", "a test order")
+    error = redriving.finish()
+
+    assert isinstance(error, FencedError)
+    assert error.next_step.startswith("redrive those that are left: `penstock quarantine redrive orders …`")
+    cause = "1 of the 4 records have left the quarantine since the redrive was planned; nothing is published."
+    assert loader.query("select state, cause from penstock.loads where load_id = 2") == [("superseded", cause)]
+    assert loader.query("select count(*) from pg_class where relnamespace = 'penstock_stage'::regnamespace") == [(0,)]
+    assert loader.query("select count(*) from penstock.incidents where state = 'open'") == [(0,)]
+    assert bring_back(today, reason="rule").passing == 3
+    assert find_faults(loader.db, account) == []
+
+
+def test_a_record_dropped_before_it_is_read_is_counted_as_left(start: Start) -> None:
+    account, loader = load_all(start)
+    redriving = Background(change(loader, rules=[]))
+    with locked(loader.db, POINTS["plan"]):
+        redriving.start()
+        await_blocked(loader.db)
+        drop = 'update penstock.quarantine set dropped_at = now(), value = null where partition = 0 and "offset" = 21'
+        with psycopg.connect(superuser(loader.db)) as connection:
+            connection.execute(drop)
+    outcome = redriving.finish()
+
+    assert isinstance(outcome, Redriven)
+    assert (outcome.chosen, outcome.passing, outcome.left) == (4, 3, 1)
+    assert outcome.describe("orders", dry_run=False) == [
+        "orders: 3 of 4 records are published.",
+        "  1 have left the quarantine meanwhile: dropped, or brought back by another redrive",
+    ]
+    assert find_faults(loader.db, account) == []
+
+
+def test_a_redrive_whose_rule_cannot_run_ends_as_failed_until_the_next_one(start: Start) -> None:
+    account, loader = load_all(start)
+    broken = change(loader, rules=[{"name": "broken", "where": "no_such_function(amount)"}])
+    with pytest.raises(RuleCrashedError, match="the rule broken cannot run"):
+        bring_back(broken, dry_run=True, reason="rule")
+    assert loader.query("select count(*) from penstock.incidents") == [(0,)]
+
+    with pytest.raises(RuleCrashedError, match="the rule broken cannot run"):
+        bring_back(broken, reason="rule")
+
+    (state, cause), *_ = loader.query("select state, cause from penstock.loads where load_id = 3")
+    assert (state, cause.startswith("the rule broken cannot run")) == ("failed", True)
+    incidents = "select kind, load_id, message, state, ended_why from penstock.incidents"
+    assert loader.query(incidents) == [("failing_run", 3, cause, "open", None)]
+    assert places(loader) == BEFORE
+    assert bring_back(change(loader, rules=[]), reason="rule").passing == 4
+    assert loader.query(incidents) == [("failing_run", 3, cause, "ended", "a later redrive replaces it")]
+    assert find_faults(loader.db, account) == []
 
 
 def test_a_redrive_is_not_published_after_the_rollback_of_its_source(start: Start) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,6 +17,7 @@ from psycopg import sql
 from declaring import COLUMNS, declare
 from fix_loads import stage_rows
 from loading_process import await_blocked, locked
+from penstock import advice
 from penstock.declaration.rules import ROW_EXPECTATIONS
 from penstock.doctor.services import check_services
 from penstock.errors import ReadError, RuleCrashedError
@@ -22,9 +25,12 @@ from penstock.kafka.readers.contract import Source
 from penstock.kafka.readers.places import read_places
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
+from penstock.ledger.work_lock import working_on
+from penstock.load.run import finish_load
 from penstock.load.validate import validate_load
 from penstock.model.ranges import Range
 from penstock.quality.rules import apply_rules
+from penstock.status.pipelines import read_status
 from privileges import superuser
 
 if TYPE_CHECKING:
@@ -141,6 +147,28 @@ def test_a_row_for_which_a_rule_cannot_be_computed_goes_to_the_quarantine(start:
          "the rule share is not met: 100 / amount < 50  -- '%' is an operator: 5 % 3"),
     ]  # fmt: skip
     assert loader.verify().faults == ()
+
+
+def test_a_load_whose_rule_cannot_run_is_failed_with_its_cause(start: Start) -> None:
+    account, loader = start(columns=AMOUNTS, rules=[{"name": "broken", "where": "no_such_function(amount)"}])
+    account.send([amount(1, 1)])
+    load_id = stage(loader)
+    with pytest.raises(RuleCrashedError) as crashed:
+        finish_load(loader.settings, load_id, lambda _: None, StringIO())
+
+    assert read_health(loader) == ("failed", f"load 1 is staged: {crashed.value.what}", advice.CORRECT_RULE)
+    assert loader.query("select cause from penstock.loads") == [(crashed.value.what,)]
+    with working_on(loader.db, load_id):
+        assert read_health(loader)[0] == "loading"
+    corrected = replace(loader, pipeline=declare(account.topic, columns=AMOUNTS, rules=[POSITIVE]))
+    corrected.load()
+    assert read_health(corrected)[0] == "ok"
+
+
+def read_health(loader: Loader) -> tuple[str, str, str]:
+    with open_ledger(loader.db) as connection:
+        [found] = read_status(connection, loader.settings.kafka, [loader.pipeline])
+    return found.health.state, found.health.cause, found.health.next_step
 
 
 def test_a_rule_that_crashes_for_most_rows_holds_the_load(start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -86,6 +87,17 @@ def test_open_faults_are_never_ok_for_any_newest_load(state: LoadState, lag: int
     health = judge("orders", Newest(1, state, None), [], lag, "", "", found=OpenFaults(3, 2, "a row is missing"))
     assert health.state == "faulty"
     assert "penstock verify orders" in health.next_step
+
+
+def test_an_unfinished_load_whose_run_failed_is_failed_until_a_process_works_on_it() -> None:
+    broken = Newest(3, LoadState.STAGED, None, has_worker=False, failure="a rule crashed", failure_step="correct it")
+    health = judge("orders", broken, [], 5, "", "")
+    assert (health.state, health.cause, health.next_step) == (
+        "failed",
+        "load 3 is staged: a rule crashed",
+        "correct it",
+    )
+    assert judge("orders", replace(broken, has_worker=True), [], 5, "", "").state == "loading"
 
 
 def test_a_pipeline_that_never_ran_is_new() -> None:

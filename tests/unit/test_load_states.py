@@ -14,7 +14,7 @@ LIST = re.compile(r"state in \(([^)]*)\)")
 # The caller gives the state that these statements leave: the state in which it has read the load.
 LEFT_BY_CALLER = {
     "begin_attempt": {LoadState.PLANNED, LoadState.STAGING},
-    "fail_load": {LoadState.STAGING},
+    "fail_load": set(OPEN_STATES) - {LoadState.HELD},
     "supersede_load": set(OPEN_STATES),
     "discard_load": set(OPEN_STATES),
 }

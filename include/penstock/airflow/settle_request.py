@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from penstock import advice
 from penstock.errors import name_ranges
 from penstock.model.checks import qualify
 
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 # A topic may have thousands of partitions, and each may have failed a check.
 MOST_CHECKS = 20
-
-AFTER_DISCARD = {
-    "live": "The pipeline's next run loads the same offsets again.",
-    "redrive": "The records stay in the quarantine.",
-}
 
 BODY = """\
 No row of load {load} is published, and {blocked}
@@ -37,7 +33,7 @@ No row of load {load} is published, and {blocked}
 {checks}
 
 - **Approve** publishes the rows as they are.
-- **Discard** publishes nothing. {after_discard}
+- **Discard** publishes nothing. {after_discard}.
 
 The rows are in `{staged}`. The ledger keeps your name and your reason. On the command line use
 `penstock approve {load} --why "…"` or `penstock discard {load} --why "…"`; this request then ends.
@@ -54,7 +50,7 @@ def write_body(load: Load, failed: Sequence[CheckResult], count: int, staged: st
     rows = [_write_check(result) for result in failed]
     if count > len(failed):
         rows.append(f"| and {count - len(failed):,} more: `penstock.check_results` | | | | |")
-    live = load.kind == "live"
+    live, after_discard = load.kind == "live", advice.after_discard(load.kind)
     return BODY.format(
         load=load.load_id,
         pipeline=load.pipeline,
@@ -66,7 +62,7 @@ def write_body(load: Load, failed: Sequence[CheckResult], count: int, staged: st
         checks="\n".join(rows),
         staged=staged,
         blocked="its pipeline loads nothing more until it is settled." if live else "its pipeline continues.",
-        after_discard=AFTER_DISCARD.get(load.kind, "A backfill can load the same offsets again."),
+        after_discard=after_discard[0].upper() + after_discard[1:],
     )
 
 

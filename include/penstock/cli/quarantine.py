@@ -231,8 +231,8 @@ def redrive(
             rejected = [
                 {"reason": why, "rule": rule, "records": count} for (why, rule), count in found.rejected.items()
             ]
-            counts = {"chosen": found.chosen, "passing": found.passing, "rejected": rejected, "loads": found.loads}
-            output.print_json({"pipeline": name, "dry_run": dry_run, **counts})
+            counts = {"chosen": found.chosen, "passing": found.passing, "rejected": rejected, "left": found.left}
+            output.print_json({"pipeline": name, "dry_run": dry_run, **counts, "loads": found.loads})
 
 
 app.command()(sending(redrive))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock import advice
+from penstock.declaration.durations import parse_duration
 from penstock.errors import WrongUseError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.event import require_reason
@@ -15,9 +15,6 @@ from penstock.model.times import read_time
 
 if TYPE_CHECKING:
     from penstock.ledger.incident import Incident
-
-DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
-UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 def mute_incident(uri: str, incident_id: int, until: datetime, who: str, why: str) -> Incident:
@@ -51,8 +48,8 @@ def read_end(for_: str | None, until: str | None, now: datetime) -> datetime:
     if (for_ is None) == (until is None):
         raise WrongUseError("one of --for and --until is needed.", next_step=advice.GIVE_END_OF_MUTE)
     if for_ is not None:
-        found = DURATION.fullmatch(for_)
-        if found is None:
-            raise WrongUseError(f"{for_} is not a duration.", next_step=advice.GIVE_END_OF_MUTE)
-        return now + int(found[1]) * UNITS[found[2]]
+        try:
+            return now + parse_duration(for_)
+        except ValueError as error:
+            raise WrongUseError(f"--for {for_[:100]}: {error}.", next_step=advice.GIVE_END_OF_MUTE) from error
     return read_time(until or "", advice.GIVE_END_OF_MUTE)

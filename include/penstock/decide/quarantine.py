@@ -103,7 +103,7 @@ def drop_records(uri: str, selection: Selection, who: str, why: str) -> Dropped:
         by_load = drop_quarantined(connection, selection)
         if not by_load:
             raise WrongUseError(
-                f"no quarantined record with contents is selected by {selection}; nothing is changed.",
+                f"{selection.describe_none()}; nothing is changed.",
                 pipeline=selection.pipeline,
                 next_step=advice.list_quarantine(selection.pipeline),
             )

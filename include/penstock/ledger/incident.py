@@ -131,6 +131,7 @@ def end_incidents(
     by: str,
     why: str | None,
     except_keys: Sequence[str] = (),
+    except_prefix: str | None = None,
 ) -> None:
     """End the open incidents of these kinds and keys, with the reason; None means all kinds, or all keys.
 
@@ -143,6 +144,7 @@ def end_incidents(
         kinds=None if kinds is None else [str(kind) for kind in kinds],
         keys=None if keys is None else list(keys),
         except_keys=list(except_keys),
+        except_prefix=except_prefix,
         ended_by=by,
         why=why,
     )

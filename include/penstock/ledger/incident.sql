@@ -39,6 +39,7 @@ with ended as (
       and (%(kinds)s::text[] is null or kind = any(%(kinds)s::text[]))
       and (%(keys)s::text[] is null or key = any(%(keys)s::text[]))
       and not (key = any(%(except_keys)s::text[]))
+      and (%(except_prefix)s::text is null or not starts_with(key, %(except_prefix)s::text))
     returning incident_id
 ), known as (
     select n.notice_id, n.incident_id, n.kind, n.route, n.attempts, n.sent_at

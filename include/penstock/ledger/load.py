@@ -220,10 +220,15 @@ def hold_load(connection: Connection, load: Load, cause: str) -> None:
 
 
 def fail_load(connection: Connection, load: Load, cause: str) -> None:
-    """End a load because another attempt would fail for the same reason; `load.state` is the state it leaves."""
+    """End a load as failed: no run continues it. `load.state` is the state it leaves."""
     where = {"load_id": load.load_id, "state": load.state, "attempt": load.attempt}
     _change(connection, "fail_load", load, LoadState.FAILED, **where, cause=cause)
     record_event(connection, "penstock", load, LoadState.FAILED, cause)
+
+
+def note_cause(connection: Connection, load_id: int, cause: str) -> None:
+    """Record why the run of a load failed that is not validated yet. A later run may continue the load."""
+    _statements.execute(connection, "note_cause", load_id=load_id, cause=cause)
 
 
 def publish_load(connection: Connection, load: Load) -> None:

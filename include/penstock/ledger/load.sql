@@ -114,8 +114,8 @@ from (select coalesce(sum(rows), 0) as rows, coalesce(sum(quarantined), 0) as qu
 where l.load_id = %(load_id)s and l.state = 'staging' and l.attempt = %(attempt)s
 
 -- name: pass_checks
--- staged -> validated, for the current attempt only.
-update penstock.load set state = 'validated', validated_at = now()
+-- staged -> validated, for the current attempt only. A failed run may have left a cause.
+update penstock.load set state = 'validated', validated_at = now(), cause = null
 where load_id = %(load_id)s and state = 'staged' and attempt = %(attempt)s
 
 -- name: hold_load
@@ -134,9 +134,15 @@ update penstock.load set state = 'discarded', ended_at = now()
 where load_id = %(load_id)s and state = %(state)s
 
 -- name: fail_load
--- staging -> failed: another attempt would fail for the same reason.
+-- Ends a load that failed: another attempt would fail for the same reason, or no later run continues it.
 update penstock.load set state = 'failed', ended_at = now(), cause = %(cause)s
 where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s
+
+-- name: note_cause
+-- Records why the run of an unfinished load failed; the next attempt, or the next decision, overwrites it. A validated load
+-- may hold the cause of its hold, which stays.
+update penstock.load set cause = %(cause)s
+where load_id = %(load_id)s and (state = 'planned' or state = 'staging' or state = 'staged')
 
 -- name: publish_load
 -- validated -> published: the last statement of the publish transaction.

@@ -51,7 +51,13 @@ class Selection:
 
     def __str__(self) -> str:
         given = {name: value for name, value in asdict(self).items() if value is not None and name != "pipeline"}
-        return ", ".join(f"{name} {value}" for name, value in given.items()) or "the choice of all records"
+        return ", ".join(f"{name} {value}" for name, value in given.items()) or "all records"
+
+    def describe_none(self) -> str:
+        """The sentence that the selection has found no record, without its full stop."""
+        if self.is_everything:
+            return "there is no quarantined record with contents"
+        return f"no quarantined record with contents is selected by {self}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,5 +116,10 @@ def find_open_redrives(connection: Connection, pipeline_id: int) -> list[int]:
     return _statements.fetch_values(connection, int, "find_open_redrives", pipeline_id=pipeline_id)
 
 
+def find_failed_redrives(connection: Connection, pipeline: str) -> list[int]:
+    """Find the failed redrives of a pipeline that have an open incident."""
+    return _statements.fetch_values(connection, int, "find_failed_redrives", pipeline=pipeline)
+
+
 def _make_place(partition: int, offset: int) -> Place:
     return partition, offset

@@ -100,3 +100,9 @@ where pipeline_id = %(pipeline_id)s and kind = 'redrive'
                                                                   where datname = current_database())
                     and (k.classid::bigint << 32 | k.objid::bigint) = hashtextextended('penstock work ' || load_id, 0))
 order by load_id
+
+-- name: find_failed_redrives
+-- The failed redrives of a pipeline that have an open incident.
+select distinct l.load_id from penstock.incident i join penstock.load l using (load_id)
+where i.pipeline = %(pipeline)s and i.ended_at is null and l.kind = 'redrive' and l.state = 'failed'
+order by l.load_id

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.ledger.statements import Statements
+from penstock.model.incident import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ class PipelineRow:
     verification_id: int | None
     faults: int
     first_fault: str | None
+    failure: str | None
+    failure_step: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,9 @@ class KnownPipeline:
 
 def read_pipelines(connection: Connection, names: Sequence[str]) -> list[PipelineRow]:
     """Read pipelines by their names."""
-    return _statements.fetch_all(connection, PipelineRow, "read_pipelines", names=list(names))
+    return _statements.fetch_all(
+        connection, PipelineRow, "read_pipelines", names=list(names), failures=list(map(str, FAILURES))
+    )
 
 
 def read_progress(connection: Connection, pipeline: str) -> list[PartitionProgress]:

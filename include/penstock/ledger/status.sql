@@ -1,7 +1,7 @@
 -- name: read_pipelines
 -- Each pipeline with its newest generation, its newest live load and whether a process works on it, its open hold, its
--- gaps and losses, its held redrives, and its faults: those of the newest verification, and changes of the log found
--- since the last verification that read all of the log again.
+-- gaps and losses, its held redrives, why the last run of that load failed, and its faults: those of the newest
+-- verification, and changes of the log found since the last verification that read all of the log again.
 select p.name, g.generation_id, g.cluster_id, g.topic_id,
        l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
@@ -13,7 +13,7 @@ select p.name, g.generation_id, g.cluster_id, g.topic_id,
           and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills,
        (select array_agg(b.load_id order by b.load_id) from penstock.load b
         where b.pipeline_id = p.pipeline_id and b.kind = 'redrive' and b.state = 'held') as held_redrives,
-       found.verification_id, found.faults, found.first_fault
+       found.verification_id, found.faults, found.first_fault, failing.message as failure, failing.next_step as failure_step
 from penstock.pipeline p
 left join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id
                    order by generation_id desc limit 1) g on true
@@ -35,6 +35,9 @@ cross join lateral (
                           where t.load_id = l.load_id and t.attempt = l.attempt))
                      when 'staged' then l.staged_at
                      when 'validated' then l.validated_at end as since) moment) work
+left join lateral (select i.message, i.next_step from penstock.incident i
+                   where i.pipeline = p.name and i.ended_at is null and i.kind = any(%(failures)s) and i.load_id = l.load_id
+                   order by i.last_seen_at desc limit 1) failing on true
 left join penstock.hold h on h.pipeline_id = p.pipeline_id and h.ended_at is null
 cross join lateral (select max(verification_id) as newest, max(verification_id) filter (where share = 1) as newest_whole
                     from penstock.verification where pipeline_id = p.pipeline_id and ended_at is not null) v

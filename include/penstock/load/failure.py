@@ -20,7 +20,8 @@ from penstock.errors import (
     WrongUseError,
 )
 from penstock.ledger.connection import connect
-from penstock.ledger.incident import end_incidents, see_incident
+from penstock.ledger.incident import end_incidents, end_load_incidents, see_incident
+from penstock.ledger.load import note_cause
 from penstock.model.incident import FAILURES, LIVE, IncidentKind, Sighting, key_of_load
 
 if TYPE_CHECKING:
@@ -46,17 +47,22 @@ def see_failure(
     next_step: str = "",
     link: str | None = None,
 ) -> None:
-    """Record that a run of a pipeline failed; `message` and `next_step` replace empty ones of the error.
+    """Record that a run of a pipeline failed, as an incident and as the cause of its load.
+
+    `message` and `next_step` replace empty ones of the error.
 
     The failures of live loads are one incident, whatever number of loads fail. A load of a backfill fails once: no
     later load of the same offsets ends the incident, so nobody is reminded of it.
     """
     is_live = load is None or load.kind == "live"
+    cause = getattr(error, "what", "") or message or type(error).__name__
+    if load is not None:
+        note_cause(connection, load.load_id, cause)
     sighting = Sighting(
         pipeline.name,
         choose_kind(error),
         LIVE if load is None or is_live else key_of_load(load.load_id),
-        getattr(error, "what", "") or message or type(error).__name__,
+        cause,
         getattr(error, "next_step", "") or next_step or advice.READ_LOG_OF_RUN,
         load.load_id if load else None,
         load.ranges if load else (),
@@ -97,8 +103,8 @@ def choose_kind(error: BaseException) -> IncidentKind:
 
 def end_failures(connection: Connection, pipeline: str, load: Load | None) -> None:
     """End the failures of a pipeline: a load was published, or a run found nothing to load (`load` is None then)."""
-    key, why = LIVE, "a run found nothing new to load"
-    if load is not None:
-        why = f"load {load.load_id} is published"
-        key = LIVE if load.kind == "live" else key_of_load(load.load_id)
-    end_incidents(connection, pipeline, (*FAILURES, IncidentKind.OVERDUE_LOAD), [key], by="penstock", why=why)
+    if load is not None and load.kind != "live":
+        end_load_incidents(connection, pipeline, load.load_id, "penstock", f"load {load.load_id} is published")
+        return
+    why = "a run found nothing new to load" if load is None else f"load {load.load_id} is published"
+    end_incidents(connection, pipeline, (*FAILURES, IncidentKind.OVERDUE_LOAD), [LIVE], by="penstock", why=why)

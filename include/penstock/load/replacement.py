@@ -50,7 +50,7 @@ def replace_quarantined(connection: Connection, load: Load) -> None:
             "nothing is published.",
             pipeline=load.pipeline,
             load=load.load_id,
-            next_step=advice.redrive_again(load.pipeline, load.load_id),
+            next_step=advice.redrive_rest(load.pipeline),
         )
     replace_covered(connection, load)
 

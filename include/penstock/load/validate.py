@@ -15,7 +15,7 @@ from penstock.ledger.connection import Connection, connect
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
 from penstock.model.checks import describe_figures
-from penstock.model.incident import IncidentKind, Sighting
+from penstock.model.incident import OF_LOAD, IncidentKind, Sighting, key_of_load
 from penstock.target.postgres.attempt import attempt_table, revoke_checks
 from penstock.target.postgres.rows import hash_row
 
@@ -118,6 +118,8 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     warned = [result for result in _failed_checks(results) if result.severity == "warning"]
     if load.kind == "live":
         _see_warnings(connection, load, warned)
+    elif warned:
+        _see_warnings_of_range(connection, load, warned)
     if cause is None:
         pass_checks(connection, load)
     else:
@@ -142,7 +144,26 @@ def _see_warnings(connection: Connection, load: Load, warned: Sequence[CheckResu
         see_incident(connection, sighting, load.declaration.alerts)
     why = f"load {load.load_id} passes the check"
     kinds = [IncidentKind.FAILED_CHECK]
-    end_incidents(connection, load.pipeline, kinds, None, by="penstock", why=why, except_keys=list(failed))
+    end_incidents(
+        connection,
+        load.pipeline,
+        kinds,
+        None,
+        by="penstock",
+        why=why,
+        except_keys=list(failed),
+        except_prefix=OF_LOAD,
+    )
+
+
+def _see_warnings_of_range(connection: Connection, load: Load, warned: Sequence[CheckResult]) -> None:
+    """Record the warnings of a load that no later load repeats as one incident, which ends with the load."""
+    message = name_ranges([describe_result(result) for result in warned])
+    key = key_of_load(load.load_id)
+    sighting = Sighting(
+        load.pipeline, IncidentKind.FAILED_CHECK, key, message, advice.SEE_WARNINGS, load.load_id, load.ranges
+    )
+    see_incident(connection, sighting, load.declaration.alerts)
 
 
 def _find_other_verdict(connection: Connection, current: Load, checked: Load) -> Verdict:

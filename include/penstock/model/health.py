@@ -47,6 +47,8 @@ class Newest:
     has_worker: bool = True
     since: datetime | None = None  # in its state; while it is staged, since the last task that ended
     idle_seconds: float = 0.0
+    failure: str | None = None  # of its last run, with the next step
+    failure_step: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +174,19 @@ def _judge_progress(name: str, newest: Newest | None, lag: int | None, missing: 
     if newest.state == LoadState.FAILED:
         return Health("failed", f"load {newest.load_id}: {newest.cause}", advice.fix_then_run(name))
     if newest.state in OPEN_STATES:
-        if is_stalled(newest):
-            return _judge_stalled(name, newest)
-        return Health("loading", f"load {newest.load_id} is {newest.state}", advice.WAIT_FOR_LOAD)
+        return _judge_unfinished(name, newest)
     if lag:
         return Health("behind", f"{lag} offsets not loaded yet", advice.await_schedule_or_run(name))
     return _judge_past(name, missing)
+
+
+def _judge_unfinished(name: str, newest: Newest) -> Health:
+    if newest.failure and not newest.has_worker:
+        cause = f"load {newest.load_id} is {newest.state}: {newest.failure}"
+        return Health("failed", cause, newest.failure_step or advice.fix_then_run(name))
+    if is_stalled(newest):
+        return _judge_stalled(name, newest)
+    return Health("loading", f"load {newest.load_id} is {newest.state}", advice.WAIT_FOR_LOAD)
 
 
 def is_stalled(newest: Newest) -> bool:

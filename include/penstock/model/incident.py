@@ -37,6 +37,8 @@ HOLDS = (IncidentKind.BLOCKED_PIPELINE, IncidentKind.OTHER_TOPIC)
 WARNINGS = (IncidentKind.FAILED_CHECK,)
 # The key of the failures of live loads: the next live load loads the same offsets again.
 LIVE = "live"
+# The keys of incidents that concern one load begin with this.
+OF_LOAD = "load "
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +67,4 @@ class Sighting:
 
 def key_of_load(load_id: int) -> str:
     """The key of incidents that concern one load."""
-    return f"load {load_id}"
+    return f"{OF_LOAD}{load_id}"

@@ -33,12 +33,13 @@ _STOPPED = {LoadState.SUPERSEDED, LoadState.DISCARDED}
 
 # The changes of state that the UPDATE statements of the ledger make; tests/unit/test_load_states.py compares.
 TRANSITIONS: dict[LoadState, frozenset[LoadState]] = {
-    LoadState.PLANNED: frozenset({LoadState.STAGING, *_STOPPED}),
+    # A redrive that fails ends as failed from any of its steps, because no later run continues it.
+    LoadState.PLANNED: frozenset({LoadState.STAGING, LoadState.FAILED, *_STOPPED}),
     # A new attempt at staging leaves the state as it is.
     LoadState.STAGING: frozenset({LoadState.STAGING, LoadState.STAGED, LoadState.FAILED, *_STOPPED}),
-    LoadState.STAGED: frozenset({LoadState.VALIDATED, LoadState.HELD, *_STOPPED}),
+    LoadState.STAGED: frozenset({LoadState.VALIDATED, LoadState.HELD, LoadState.FAILED, *_STOPPED}),
     LoadState.HELD: frozenset({LoadState.VALIDATED, *_STOPPED}),
-    LoadState.VALIDATED: frozenset({LoadState.PUBLISHED, *_STOPPED}),
+    LoadState.VALIDATED: frozenset({LoadState.PUBLISHED, LoadState.FAILED, *_STOPPED}),
     # A replay supersedes a load when it has replaced all of its ranges.
     LoadState.PUBLISHED: frozenset({LoadState.ROLLED_BACK, LoadState.SUPERSEDED}),
     LoadState.ROLLED_BACK: frozenset({LoadState.PUBLISHED}),

@@ -72,7 +72,8 @@ def move_rows(db: str, kafka: Kafka | None, load: Load, causes: Mapping[Place, C
         connection.commit()
     counts = Counter(cause.rule or cause.reason for cause in causes.values())
     described = ", ".join(f"{name} {rows}" for name, rows in sorted(counts.items()))
-    log.warning("load %d: %d rows are moved to the quarantine: %s.", load.load_id, moved, described)
+    done = "records stay in the quarantine" if load.kind == "redrive" else "rows are moved to the quarantine"
+    log.warning("load %d: %d %s: %s.", load.load_id, moved, done, described)
 
 
 def _read_records(kafka: Kafka | None, load: Load, causes: Mapping[Place, Cause]) -> Iterator[SetAside]:

@@ -163,7 +163,8 @@ def _read_newest(row: PipelineRow | None) -> Newest | None:
     if row is None or row.load_id is None or row.state is None:
         return None
     state = LoadState(row.state)
-    return Newest(row.load_id, state, row.cause, row.somebody_works, row.since, row.idle_seconds or 0.0)
+    idle = row.idle_seconds or 0.0
+    return Newest(row.load_id, state, row.cause, row.somebody_works, row.since, idle, row.failure, row.failure_step)
 
 
 def _read_hold(row: PipelineRow | None) -> OpenHold | None:

@@ -27,7 +27,8 @@ named `load_<number>`, and its task `ask` waits for your answer under **Required
 with their counts and places. Choose, and give your reason:
 
 - **Approve** publishes the load as it is.
-- **Discard** discards the load. The pipeline's next run loads its offsets again.
+- **Discard** discards the load. The pipeline's next run loads its offsets again. The offsets of a backfill can be
+  loaded by another backfill, and the records of a redrive stay in the quarantine.
 
 You can also trigger this DAG yourself. With the number of a load only, `ask` waits for an answer; with a decision and a
 reason too, the load is settled at once. If the load is settled on the command line, or replaced by a new plan, the

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
 
+from penstock import advice
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import describe_load, refuse_unknown
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.model.load import Kind
     from penstock.model.ranges import Range
 
 log = logging.getLogger(__name__)
-OTHERWISE = "or change the declaration: the next run then plans its offsets again."
 
 
 def plan(pipeline: Pipeline) -> int | None:
@@ -57,7 +58,9 @@ def validate(load_id: int) -> None:
         # It logs the results itself.
         verdict = validate_load(read_db(), load_id, read_db_checker(), read_kafka_of(load_id))
         if not verdict.passed:
-            raise make_hold(f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges)
+            raise make_hold(
+                f"held: {verdict.cause}", verdict.load.pipeline, load_id, verdict.load.ranges, verdict.load.kind
+            )
     send_notices()
 
 
@@ -75,15 +78,18 @@ def publish(asset: Asset, load_id: int) -> None:
     send_notices()
 
 
-def make_hold(
-    what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range], otherwise: str = OTHERWISE
-) -> HeldError:
+def make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range], kind: Kind = "live") -> HeldError:
     """Start the run that asks a person about the load, and make the error that ends this run."""
     started = load_id is not None and start_run(load_id)
     answer = (
         f"answer the run {name_run(load_id)} of the DAG {SETTLE}, under Required Actions,"
         if load_id is not None and started
         else f"trigger the DAG {SETTLE} for load {load_id},"
+    )
+    otherwise = (
+        "or change the declaration: the next run then plans its offsets again."
+        if kind == "live"
+        else f"after a discard {advice.after_discard(kind)}."
     )
     return HeldError(
         what,

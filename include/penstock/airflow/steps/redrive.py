@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from penstock.ledger.quarantine import Selection
 
 log = logging.getLogger(__name__)
-OTHERWISE = "or change the declaration, and trigger this DAG again."
 SELECTION = ("reason", "rule", "load_id", "at", "since", "until")
 FIELDS = ("pipeline", *SELECTION, "everything", "dry_run", "why")
 
@@ -47,7 +46,7 @@ def redrive(alias: AssetAlias) -> None:
         try:
             found = redrive_records(settings, pipeline, selection, who, log.info, why=params["why"], dry_run=dry_run)
         except HeldError as error:
-            raise make_hold(error.what, pipeline.name, error.load, error.ranges, OTHERWISE) from error
+            raise make_hold(error.what, pipeline.name, error.load, error.ranges, "redrive") from error
         with open_ledger(settings.db) as connection:
             for load_id in found.loads:
                 extra = describe_load(read_load(connection, load_id))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from penstock import advice
 from penstock.airflow.connections import read_db, read_kafka_of
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import asset_of, describe_load
@@ -46,5 +47,5 @@ def _decide(decision: str, load_id: int, who: str, why: str) -> Load:
         log.info(published.message)
         return published.load
     load = discard_load(read_db(), load_id, who, why)
-    log.info("%s: load %s is discarded; the next run loads its offsets again.", load.pipeline, load_id)
+    log.info("%s: load %s is discarded; %s.", load.pipeline, load_id, advice.after_discard(load.kind))
     return load
