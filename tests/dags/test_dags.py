@@ -95,6 +95,13 @@ def test_a_pipeline_runs_its_four_steps_in_order_and_one_run_at_a_time(orders: d
     assert plain(orders["timetable"])["expression"] == "0 * * * *"
 
 
+def test_a_pipeline_refuses_the_backfill_of_airflow_and_names_its_own(orders: dict[str, Any]) -> None:
+    allowed = set(plain(orders["allowed_run_types"]))
+    assert "backfill" not in allowed
+    assert {"scheduled", "manual", "asset_triggered", "operator_triggered"} <= allowed
+    assert "(/dags/penstock_backfill)" in orders["doc_md"]
+
+
 def test_retries_of_tasks_are_limited_and_their_delay_grows(orders: dict[str, Any]) -> None:
     defaults = plain(orders["default_args"])
     assert defaults["retries"] == 3

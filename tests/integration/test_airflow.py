@@ -135,6 +135,11 @@ def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
     assert (state, airflow.tasks("hourly", empty)) == ("success", {"plan": "success", **skipped})
     assert any("nothing new" in line for line in airflow.log("hourly", empty, "plan"))
 
+    dates = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-02T00:00:00Z"}
+    refused = airflow.api.post("backfills", json={"dag_id": "hourly", **dates})
+    assert refused.is_client_error
+    assert "does not allow backfill runs" in refused.text
+
     airflow.clear("hourly", run_id, "publish")
     assert airflow.await_tries("hourly", run_id, {"publish": 2}) == "success"
     assert any("is published already; it stays" in line for line in airflow.log("hourly", run_id, "publish"))

@@ -31,6 +31,9 @@ the records since the last published load, at most {cap} offsets of each partiti
 | validate | Great Expectations checks the same rows that will be published |
 | publish | one transaction makes the rows visible and moves the positions: both happen, or nothing |
 
+To load old records or to load records again, [trigger penstock_backfill](/dags/penstock_backfill): it loads ranges of
+offsets or times. Airflow's own backfill, by date, is refused for this DAG: each of its runs would load what is new.
+
 You can clear any task and run it again at any time: published data stays as it is, and the log says so. `publish`
 updates the asset `penstock://{name}`, with the ranges in the event's extra.
 

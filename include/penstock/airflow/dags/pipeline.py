@@ -12,6 +12,7 @@ from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.types import DagRunType
 
 from penstock.airflow.failures import PipelineNotifier, log_retry
 from penstock.airflow.pipeline_page import write_page
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=15)
 # Airflow refuses a DAG with a longer tag.
 LONGEST_TAG = 100
+# Airflow's backfill makes a run for each date, and each of them would load what is new today.
+RUN_TYPES = [each for each in DagRunType if each != DagRunType.BACKFILL_JOB]
 
 
 def make_each(pipelines: Iterable[Pipeline]) -> tuple[dict[str, DAG], dict[str, Exception]]:
@@ -67,6 +70,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         # The next run loads the records of a missed run.
         catchup=False,
         max_active_runs=1,
+        allowed_run_types=RUN_TYPES,
         tags=["penstock", shorten_tag(pipeline.topic), pipeline.mode, *pipeline.tags],
         default_args=_for_each_task(pipeline),
         auto_register=False,
