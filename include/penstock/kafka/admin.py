@@ -119,13 +119,16 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
             for partition in sorted(description.partitions, key=lambda part: part.id)
         ]
         starts = _list_offsets(admin, partitions, OffsetSpec.earliest(), isolation)
-        ends = _list_offsets(admin, partitions, OffsetSpec.latest(), isolation)
+        highs = _list_offsets(admin, partitions, OffsetSpec.latest(), "read_uncommitted")
+        ends = highs
+        if isolation == "read_committed":
+            ends = _list_offsets(admin, partitions, OffsetSpec.latest(), isolation)
         logs[topic] = TopicLog(
             cluster_id=cluster_id,
             topic=topic,
             topic_id=str(description.topic_id),
             partitions={
-                number: PartitionLog(starts[number].offset, end.offset, end.leader_epoch)
+                number: PartitionLog(starts[number].offset, end.offset, end.leader_epoch, highs[number].offset)
                 for number, end in ends.items()
             },
         )

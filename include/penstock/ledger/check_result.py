@@ -24,6 +24,18 @@ _statements = Statements("ledger/check_result")
 
 
 @dataclass(frozen=True, slots=True)
+class RowSums:
+    """The fingerprint of a partition's staged rows, and the times (ms) of its first and last record.
+
+    The times are of rows and of quarantined records; None if no record has one.
+    """
+
+    row_hash: Decimal
+    first_ms: int | None
+    last_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryRow:
     """The result of one check on one load. `figure` is the main figure that the check observed."""
 
@@ -72,18 +84,25 @@ def lock_load(connection: Connection, load_id: int) -> None:
     _statements.execute(connection, "lock_load", load_id=load_id)
 
 
-def keep_row_hashes(
+def keep_sums(
     connection: Connection,
     load_id: int,
-    by_partition: Mapping[int, Decimal],
+    by_partition: Mapping[int, RowSums],
     staged: sql.Identifier,
     row_hash: sql.Composable,
 ) -> None:
-    """Store the fingerprints of the staged rows; ranges that share a partition are read again through the key."""
-    partitions, row_hashes = list(by_partition), list(by_partition.values())
-    _statements.execute(connection, "keep_row_hashes", load_id=load_id, partitions=partitions, row_hashes=row_hashes)
+    """Store the sums of the staged rows; ranges that share a partition are read again through the key."""
+    _statements.execute(
+        connection,
+        "keep_sums",
+        load_id=load_id,
+        partitions=list(by_partition),
+        row_hashes=[sums.row_hash for sums in by_partition.values()],
+        firsts_ms=[sums.first_ms for sums in by_partition.values()],
+        lasts_ms=[sums.last_ms for sums in by_partition.values()],
+    )
     pieces = {"row_hash": row_hash, "staged": staged}
-    _statements.execute(connection, "keep_row_hashes_by_key", pieces, load_id=load_id)
+    _statements.execute(connection, "keep_sums_by_key", pieces, load_id=load_id)
 
 
 def count_warnings(connection: Connection, load_id: int) -> int:

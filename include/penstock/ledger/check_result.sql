@@ -22,11 +22,11 @@ chunk as (
 ),
 staged as materialized (
     select _partition as partition, count(*) as rows, min(_offset) as first_offset, max(_offset) as last_offset,
-           sum({row_hash}) as row_hash
+           sum({row_hash}) as row_hash, min(_timestamp) as first_at, max(_timestamp) as last_at
     from {staged} group by _partition
 ),
 quarantined as (
-    select partition, count(*) as records
+    select partition, count(*) as records, min(record_timestamp) as first_at, max(record_timestamp) as last_at
     from penstock.quarantine where load_id = %(load_id)s and attempt = %(attempt)s group by partition
 ),
 twice as (
@@ -84,7 +84,9 @@ select n.partition,
        p.from_offset,
        (select o.position from penstock.position o join penstock.load l using (generation_id)
         where l.load_id = %(load_id)s and o.partition = n.partition) as position,
-       coalesce(s.row_hash, 0) as row_hash
+       coalesce(s.row_hash, 0) as row_hash,
+       (extract(epoch from least(s.first_at, q.first_at)) * 1000)::bigint as first_ms,
+       (extract(epoch from greatest(s.last_at, q.last_at)) * 1000)::bigint as last_ms
 from (select partition from plan union select partition from staged union select partition from quarantined
       union select partition from chunk) n
 left join planned p using (partition)
@@ -118,20 +120,32 @@ from jsonb_to_recordset(%(results)s)
      as r (ordinal int, kind text, expectation text, partition int, "column" text, severity text, success boolean,
            observed jsonb, suite text, check_id text, figure numeric)
 
--- name: keep_row_hashes
--- Stores the fingerprint of each partition's rows, where the plan has one range of the partition.
-update penstock.load_range r set row_hash = h.row_hash
-from unnest(%(partitions)s::int[], %(row_hashes)s::numeric[]) as h (partition, row_hash)
+-- name: keep_sums
+-- Stores the fingerprint of each partition's rows and the times of its records, where the plan has one range of the
+-- partition. Times come as milliseconds: a timestamp after the year 9999 has no value in Python.
+update penstock.load_range r
+set row_hash = h.row_hash, first_at = timestamptz 'epoch' + h.first_ms * interval '1 millisecond',
+    last_at = timestamptz 'epoch' + h.last_ms * interval '1 millisecond'
+from unnest(%(partitions)s::int[], %(row_hashes)s::numeric[], %(firsts_ms)s::bigint[], %(lasts_ms)s::bigint[])
+     as h (partition, row_hash, first_ms, last_ms)
 where r.load_id = %(load_id)s and r.partition = h.partition
   and not exists (select from penstock.load_range o
                   where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 
--- name: keep_row_hashes_by_key
--- Stores the fingerprints of ranges that share a partition with others: each range is read through the key.
+-- name: keep_sums_by_key
+-- Stores the same of ranges that share a partition with others: each range is read through the key.
 update penstock.load_range r
-set row_hash = (select coalesce(sum({row_hash}), 0) from {staged}
-                where _partition = r.partition and _offset >= r.from_offset and _offset < r.until_offset)
-where load_id = %(load_id)s
+set row_hash = s.row_hash, first_at = least(s.first_at, q.first_at), last_at = greatest(s.last_at, q.last_at)
+from penstock.load_range k
+join penstock.load l using (load_id)
+cross join lateral (select coalesce(sum({row_hash}), 0) as row_hash, min(_timestamp) as first_at, max(_timestamp) as last_at
+                    from {staged}
+                    where _partition = k.partition and _offset >= k.from_offset and _offset < k.until_offset) s
+cross join lateral (select min(record_timestamp) as first_at, max(record_timestamp) as last_at
+                    from penstock.quarantine
+                    where load_id = k.load_id and attempt = l.attempt and partition = k.partition
+                      and "offset" >= k.from_offset and "offset" < k.until_offset) q
+where r.load_id = %(load_id)s and k.load_id = r.load_id and k.partition = r.partition and k.from_offset = r.from_offset
   and exists (select from penstock.load_range o
               where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 

@@ -13,6 +13,7 @@ from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
@@ -44,6 +45,14 @@ class Position:
     position: int
     origin: int
     leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Whole hours: every partition is loaded from the first up to `until`."""
+
+    since: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,28 @@ def move_positions(connection: Connection, load: Load) -> set[Range]:
     """Move the positions from the start of each range of a load to its end; the ranges whose position was moved."""
     where = {"generation_id": load.generation_id, "load_id": load.load_id}
     return set(_statements.fetch_all(connection, Range, "move_positions", **where))
+
+
+def mark_loaded(connection: Connection, generation_id: int, at: datetime | None, partitions: Sequence[int]) -> None:
+    """Record that all records that Kafka had at a time are below the positions of partitions."""
+    where = {"generation_id": generation_id, "partitions": list(partitions)}
+    _statements.execute(connection, "mark_loaded", **where, at=at)
+
+
+def advance_hours(connection: Connection, generation_id: int) -> None:
+    """Move the end of the whole hours to the last full hour until which every partition is loaded."""
+    _statements.execute(connection, "advance_hours", generation_id=generation_id)
+
+
+def announce_hours(connection: Connection, pipeline: str, run_id: str) -> Hours | None:
+    """Find the whole hours that no other run has announced, and record this run; None if there are none."""
+    return _statements.fetch_one(connection, Hours, "announce_hours", pipeline=pipeline, run_id=run_id)
+
+
+def read_hours_until(connection: Connection, generation_id: int) -> datetime | None:
+    """Read the end of the whole hours of a generation; None if none is whole."""
+    where = {"generation_id": generation_id}
+    return next(iter(_statements.fetch_values(connection, lambda until: until, "read_hours_until", **where)), None)
 
 
 def find_last_load(connection: Connection, generation_id: int, partition: int) -> int | None:

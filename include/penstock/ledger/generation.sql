@@ -44,11 +44,51 @@ from jsonb_to_recordset(%(positions)s) as o (partition int, position bigint, ori
 -- Moves each position from the start of the load's range to its end (compare-and-set). The caller checks that the
 -- positions of all ranges came back.
 update penstock.position o
-set position = r.until_offset, load_id = r.load_id, moved_at = now(), leader_epoch = r.leader_epoch
-from penstock.load_range r
+set position = r.until_offset, load_id = r.load_id, moved_at = now(), leader_epoch = r.leader_epoch,
+    loaded_until = greatest(o.loaded_until, coalesce(r.loaded_until, least(r.last_at, l.planned_at)))
+from penstock.load_range r join penstock.load l using (load_id)
 where r.load_id = %(load_id)s and o.generation_id = %(generation_id)s
   and o.partition = r.partition and o.position = r.from_offset
 returning r.partition, r.from_offset, r.until_offset
+
+-- name: mark_loaded
+-- Records that all records that Kafka had at a time are below the positions of partitions.
+update penstock.position set loaded_until = greatest(loaded_until, %(at)s::timestamptz)
+where generation_id = %(generation_id)s and partition = any (%(partitions)s)
+
+-- name: advance_hours
+-- Moves the end of the whole hours to the last full hour until which every partition is loaded. The first time it also
+-- finds the first hour: that of the earliest record, or the next one if the log had records that were not loaded.
+update penstock.generation g
+set hours_until = w.until,
+    hours_from = coalesce(g.hours_from, (
+        select date_trunc('hour', min(c.first_at), 'UTC')
+               + case when exists (
+                     select from penstock.position o
+                     where o.generation_id = g.generation_id and o.origin < o.position
+                       and not exists (select from penstock.coverage h
+                                       where h.generation_id = o.generation_id and h.partition = o.partition
+                                         and h.offsets @> o.origin))
+                 then interval '1 hour' else interval '0' end
+        from penstock.coverage c where c.generation_id = g.generation_id), w.until)
+from (select date_trunc('hour', min(loaded_until), 'UTC') as until from penstock.position
+      where generation_id = %(generation_id)s having count(*) = count(loaded_until)) w
+where g.generation_id = %(generation_id)s and (g.hours_until is null or g.hours_until < w.until)
+
+-- name: announce_hours
+-- Records that a run announces the whole hours that no other run has announced; a retry of the run gets the same hours.
+update penstock.generation g
+set announced_from = case when g.announced_by = %(run_id)s then g.announced_from
+                          else coalesce(g.announced_until, g.hours_from) end,
+    announced_until = g.hours_until, announced_by = %(run_id)s
+where g.hours_until > g.hours_from and (g.announced_by = %(run_id)s or g.announced_until is distinct from g.hours_until)
+  and g.generation_id = (select n.generation_id from penstock.generation n join penstock.pipeline p using (pipeline_id)
+                         where p.name = %(pipeline)s order by n.generation_id desc limit 1)
+returning g.announced_from as since, g.announced_until as until
+
+-- name: read_hours_until
+-- The end of the whole hours of a generation.
+select hours_until from penstock.generation where generation_id = %(generation_id)s
 
 -- name: find_last_load
 -- The load that moved a partition to its position; null if no load has moved it.

@@ -26,6 +26,7 @@ from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from penstock.model.load import Kind
 
@@ -105,6 +106,7 @@ def create_load(
     backfill_id: int | None = None,
     *,
     leader_epochs: Mapping[int, int | None] | None = None,
+    loaded_until: Mapping[int, datetime | None] | None = None,
 ) -> Load:
     """Insert a load and its immutable plan."""
     load_id = _statements.fetch_value(
@@ -118,8 +120,15 @@ def create_load(
         backfill_id=backfill_id,
         declaration=Jsonb(pipeline.model_dump(mode="json")),
     )
-    epochs = leader_epochs or {}
-    rows = [{**asdict(range_), "leader_epoch": epochs.get(range_.partition)} for range_ in ranges]
+    epochs, loaded = leader_epochs or {}, loaded_until or {}
+    rows = [
+        {
+            **asdict(range_),
+            "leader_epoch": epochs.get(range_.partition),
+            "loaded_until": at.isoformat() if (at := loaded.get(range_.partition)) else None,
+        }
+        for range_ in ranges
+    ]
     _statements.execute(connection, "create_load_ranges", load_id=load_id, ranges=Jsonb(rows))
     return read_load(connection, load_id)
 

@@ -75,9 +75,10 @@ values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)
 
 -- name: create_load_ranges
 -- Inserts the ranges of a plan. %(ranges)s is a JSON array.
-insert into penstock.load_range (load_id, partition, from_offset, until_offset, leader_epoch)
-select %(load_id)s, r.partition, r.from_offset, r.until_offset, r.leader_epoch
-from jsonb_to_recordset(%(ranges)s) as r (partition int, from_offset bigint, until_offset bigint, leader_epoch int)
+insert into penstock.load_range (load_id, partition, from_offset, until_offset, leader_epoch, loaded_until)
+select %(load_id)s, r.partition, r.from_offset, r.until_offset, r.leader_epoch, r.loaded_until
+from jsonb_to_recordset(%(ranges)s)
+     as r (partition int, from_offset bigint, until_offset bigint, leader_epoch int, loaded_until timestamptz)
 
 -- name: begin_attempt
 -- Begins the next attempt. The attempt before it no longer counts, even if its processes still run.

@@ -75,14 +75,16 @@ quarantined as (
 ),
 covered as (
     insert into penstock.coverage
-        (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash)
-    select l.pipeline_id, l.generation_id, g.partition, int8range(g."offset", g."offset" + 1), g.source_load, 0, 1, 0, 0
+        (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash, first_at, last_at)
+    select l.pipeline_id, l.generation_id, g.partition, int8range(g."offset", g."offset" + 1), g.source_load, 0, 1, 0, 0,
+           g.record_timestamp, g.record_timestamp
     from given g join penstock.load l on l.load_id = g.source_load
     where g.is_covered
 ),
 kept as (
-    insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, row_hash)
-    select source_load, partition, int8range("offset", "offset" + 1), 0, 1, 0, 0 from given where not is_covered
+    insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, row_hash, first_at, last_at)
+    select source_load, partition, int8range("offset", "offset" + 1), 0, 1, 0, 0, record_timestamp, record_timestamp
+    from given where not is_covered
 )
 select source_load, is_covered, count(*) as records from given group by source_load, is_covered order by source_load
 

@@ -44,7 +44,7 @@ WRITES = {
     "difference": ("insert", "delete"),
     "event": ("insert",),
     "fault": ("insert",),
-    "generation": ("insert",),
+    "generation": ("insert", "update"),
     "hold": ("insert", "update"),
     "incident": ("insert", "update"),
     "left_out": ("insert", "update", "delete"),

@@ -58,6 +58,17 @@ class Answers:
     faults: tuple[Fault, ...] = ()
     first_times: Mapping[int, int] = field(default_factory=dict)  # ms, of the first records after a loss
     held_back: str = ""
+    asked_at: datetime | None = None  # before the log was read
+
+    def find_loaded(self) -> list[int]:
+        """The partitions whose log ends where the plan ends: the log had no other record when Kafka was asked."""
+        planned = {range_.partition: range_.until_offset for range_ in self.plan.ranges}
+        until = {**self.ledger.offsets, **self.opened, **planned}
+        return [
+            number
+            for number, log in self.log.partitions.items()
+            if until.get(number) == log.end and log.high is not None and log.high <= log.end
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,7 @@ def read_positions_with_epochs(connection: Connection, generation_id: int) -> di
 
 def query_for_plan(kafka: Mapping[str, str], pipeline: Pipeline, ledger: LedgerState) -> Answers:
     """Query Kafka for everything that a plan needs."""
+    asked_at = datetime.now(UTC)
     log = read_log(kafka, pipeline.topic, pipeline.isolation)
     if ledger.identity not in (None, log.identity):
         return Answers(ledger, log)
@@ -119,6 +131,7 @@ def query_for_plan(kafka: Mapping[str, str], pipeline: Pipeline, ledger: LedgerS
         faults,
         read_first_times(kafka, pipeline, faults or plan.losses),
         "" if plan.ranges or faults else describe_held_back(kafka, log, pipeline.isolation),
+        asked_at,
     )
 
 

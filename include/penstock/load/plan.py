@@ -12,7 +12,7 @@ from penstock.errors import FencedError, HeldError, LogLostError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import Connection, open_ledger
 from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
-from penstock.ledger.generation import Position, open_generation, open_positions
+from penstock.ledger.generation import Position, advance_hours, mark_loaded, open_generation, open_positions
 from penstock.ledger.hold import begin_hold, end_hold
 from penstock.ledger.incident import see_incident
 from penstock.ledger.load import (
@@ -113,6 +113,9 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
     # the same offset, not at a later end.
     origins = {number: log.partitions[number].start for number in answers.opened}
     write_positions(connection, generation_id, log, answers.opened, origins)
+    loaded = dict.fromkeys(answers.find_loaded(), answers.asked_at)
+    planned = {range_.partition for range_ in plan.ranges}
+    mark_loaded(connection, generation_id, answers.asked_at, sorted(loaded.keys() - planned))
     losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.first_times)
     if answers.faults:
         raise make_log_error(pipeline, answers.faults, losses)
@@ -124,11 +127,14 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
     recorded = f" Recorded as lost, and skipped: {name_ranges(losses)}." if losses else ""
     if not plan.ranges:
         mark_up_to_date(connection, pipeline_id)
+        advance_hours(connection, generation_id)
         end_failures(connection, pipeline.name, None)
         message = f"{pipeline.name}: nothing new in topic {pipeline.topic}.{recorded}{answers.held_back}"
         return Planned(None, message, ended_hold)
     epochs = {number: partition.leader_epoch for number, partition in log.partitions.items()}
-    load = create_load(connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs)
+    load = create_load(
+        connection, pipeline_id, generation_id, pipeline, run_id, plan.ranges, leader_epochs=epochs, loaded_until=loaded
+    )
     if fenced:
         name_successor(connection, fenced.load_id, load.load_id)
     records = sum(len(range_) for range_ in load.ranges)

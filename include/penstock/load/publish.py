@@ -16,7 +16,7 @@ from penstock.ledger import load as ledger_load
 from penstock.ledger.connection import Connection, explain, open_ledger
 from penstock.ledger.coverage import cover_ranges
 from penstock.ledger.event import record_event
-from penstock.ledger.generation import move_positions, read_newest_generation
+from penstock.ledger.generation import advance_hours, move_positions, read_newest_generation
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.load.failure import end_failures
@@ -106,6 +106,8 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     if load.kind == "redrive":
         replace_quarantined(connection, load)
     cover_ranges(connection, load)
+    if load.kind == "live":
+        advance_hours(connection, load.generation_id)
     for result in list_results(load.declaration):
         result.publish(connection, load)
     ledger_load.publish_load(connection, load)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import ChecksCrashedError, FencedError, name_ranges
-from penstock.ledger.check_result import count_warnings, keep_row_hashes, lock_load
+from penstock.ledger.check_result import count_warnings, keep_sums, lock_load
 from penstock.ledger.connection import Connection, connect
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import hold_load, pass_checks, read_load, record_checks
@@ -113,7 +113,7 @@ def decide(connection: Connection, load: Load, checked: Checked) -> Verdict:
     revoke_checks(connection, load)
     record_checks(connection, load, results)
     staged = attempt_table(load.load_id, load.attempt)
-    keep_row_hashes(connection, load.load_id, checked.row_hashes, staged, hash_row(load.declaration))
+    keep_sums(connection, load.load_id, checked.sums, staged, hash_row(load.declaration))
     cause = describe_failures(results)
     warned = [result for result in _failed_checks(results) if result.severity == "warning"]
     if load.kind == "live":

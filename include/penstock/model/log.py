@@ -24,6 +24,9 @@ class PartitionLog:
     end: int
     # The epoch of the leader that reported the end. It is not compared: two answers with equal offsets are equal.
     leader_epoch: int | None = field(default=None, compare=False)
+    # The end with the records of open transactions, read before `end`: if `end` is not below it, the log held no other
+    # record then. It is not compared either.
+    high: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

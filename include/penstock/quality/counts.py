@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.declaration.pipeline import Pipeline
@@ -12,11 +12,11 @@ from penstock.target.postgres.rows import hash_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from decimal import Decimal
 
     from psycopg import sql
 
 MOST_SAMPLES = 10
+SUMS = tuple(field.name for field in fields(check_result.RowSums))
 
 # Runs one statement with its values; the rows are mappings by column name.
 Ask: TypeAlias = "Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]]"
@@ -51,10 +51,10 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """All partitions of one attempt, and the fingerprint of each partition's rows, which the same pass computes."""
+    """All partitions of one attempt, and the sums over each partition's rows, which the same pass computes."""
 
     partitions: list[PartitionCounts]
-    row_hashes: dict[int, Decimal]
+    sums: dict[int, check_result.RowSums]
 
 
 def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -> AttemptCounts:
@@ -68,12 +68,12 @@ def count_attempt(ask: Ask, table: sql.Identifier, load_id: int, attempt: int) -
     return AttemptCounts(
         [
             PartitionCounts(
-                **{name: value for name, value in row.items() if name != "row_hash"},
+                **{name: value for name, value in row.items() if name not in SUMS},
                 samples=_sample(ask, table, values, row) if row["partition"] in sampled else {},
             )
             for row in rows
         ],
-        {row["partition"]: row["row_hash"] for row in rows},
+        {row["partition"]: check_result.RowSums(**{name: row[name] for name in SUMS}) for row in rows},
     )
 
 

@@ -32,7 +32,6 @@ from penstock.target.postgres.table import STAGE_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from decimal import Decimal
 
     import psycopg
     from great_expectations.core.expectation_validation_result import ExpectationValidationResult
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation
 
     from penstock.declaration.pipeline import Check
+    from penstock.ledger.check_result import RowSums
     from penstock.model.load import Load
     from penstock.quality.counts import PartitionCounts
     from penstock.quality.expectations import PartitionsExpectation
@@ -67,10 +67,10 @@ RESULT_FORMAT = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The results of the checks, and the fingerprint of each partition's rows."""
+    """The results of the checks, and the sums over each partition's rows."""
 
     results: list[CheckResult]
-    row_hashes: Mapping[int, Decimal]
+    sums: Mapping[int, RowSums]
 
 
 def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Checked:
@@ -91,7 +91,7 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
     for place, expectation in enumerate(suite.expectations):
         _refuse_crash(load, expectation.expectation_type, found.get(place), _find_suite(load, place))
     results = [*_translate_builtin(load, found), *_translate_declared(load, found, rows)]
-    return Checked(results, counts.row_hashes)
+    return Checked(results, counts.sums)
 
 
 @contextmanager
