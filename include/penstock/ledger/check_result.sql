@@ -133,21 +133,33 @@ where r.load_id = %(load_id)s and r.partition = h.partition
                   where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
 
 -- name: keep_sums_by_key
--- Stores the same of ranges that share a partition with others: each range is read through the key.
+-- Stores the same of ranges that share a partition with others: each range is read through the key. The ranges are
+-- chosen first, so that no row is read for a plan with one range of each partition.
+with shared as materialized (
+    select r.partition, r.from_offset, r.until_offset
+    from penstock.load_range r
+    where r.load_id = %(load_id)s
+      and exists (select from penstock.load_range o
+                  where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
+),
+summed as materialized (
+    select k.partition, k.from_offset, s.row_hash, least(s.first_at, q.first_at) as first_at,
+           greatest(s.last_at, q.last_at) as last_at
+    from shared k
+    cross join lateral (select coalesce(sum({row_hash}), 0) as row_hash, min(_timestamp) as first_at,
+                               max(_timestamp) as last_at
+                        from {staged}
+                        where _partition = k.partition and _offset >= k.from_offset and _offset < k.until_offset) s
+    cross join lateral (select min(record_timestamp) as first_at, max(record_timestamp) as last_at
+                        from penstock.quarantine
+                        where load_id = %(load_id)s and partition = k.partition
+                          and attempt = (select attempt from penstock.load where load_id = %(load_id)s)
+                          and "offset" >= k.from_offset and "offset" < k.until_offset) q
+)
 update penstock.load_range r
-set row_hash = s.row_hash, first_at = least(s.first_at, q.first_at), last_at = greatest(s.last_at, q.last_at)
-from penstock.load_range k
-join penstock.load l using (load_id)
-cross join lateral (select coalesce(sum({row_hash}), 0) as row_hash, min(_timestamp) as first_at, max(_timestamp) as last_at
-                    from {staged}
-                    where _partition = k.partition and _offset >= k.from_offset and _offset < k.until_offset) s
-cross join lateral (select min(record_timestamp) as first_at, max(record_timestamp) as last_at
-                    from penstock.quarantine
-                    where load_id = k.load_id and attempt = l.attempt and partition = k.partition
-                      and "offset" >= k.from_offset and "offset" < k.until_offset) q
-where r.load_id = %(load_id)s and k.load_id = r.load_id and k.partition = r.partition and k.from_offset = r.from_offset
-  and exists (select from penstock.load_range o
-              where o.load_id = r.load_id and o.partition = r.partition and o.from_offset <> r.from_offset)
+set row_hash = s.row_hash, first_at = s.first_at, last_at = s.last_at
+from summed s
+where r.load_id = %(load_id)s and r.partition = s.partition and r.from_offset = s.from_offset
 
 -- name: sample_rows_outside
 -- Some staged offsets of a partition that are not in the plan.
