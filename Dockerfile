@@ -28,6 +28,7 @@ ENV PATH=/opt/penstock/.venv/bin:$PATH \
     SPARK_WORKER_DIR=/var/lib/spark/work \
     AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/penstock/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/penstock/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     PENSTOCK_PIPELINES=/opt/penstock/include/pipelines
 
@@ -44,6 +45,7 @@ RUN uv pip install -q --no-cache --python .venv/bin/python --no-build-isolation 
 COPY --from=jars /build/jars/spark .jars/spark
 COPY spark_jobs spark_jobs
 COPY dags dags
+COPY plugins plugins
 # With this archive of the classes that a Spark driver loads, a driver starts in half the time.
 RUN python -m penstock.spark.class_archive
 

@@ -24,7 +24,7 @@ def read_valid() -> list[Pipeline]:
 
 def read_named(name: str) -> Pipeline:
     """Read the current declaration of a pipeline. Mistakes in other files are ignored."""
-    return read_declared(_find_folder(), name)
+    return read_declared(find_folder(), name)
 
 
 def raise_invalid(refused: Mapping[str, Exception]) -> None:
@@ -37,8 +37,9 @@ def raise_invalid(refused: Mapping[str, Exception]) -> None:
 
 
 def _read() -> dict[Path, Pipeline | DeclarationError]:
-    return read_each(_find_folder())
+    return read_each(find_folder())
 
 
-def _find_folder() -> Path:
+def find_folder() -> Path:
+    """The folder of the declarations."""
     return Path(os.environ.get("PENSTOCK_PIPELINES") or BESIDE)

@@ -19,7 +19,7 @@ from penstock.model.load import Load
 from penstock.settings import read_db
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 Connection = psycopg.Connection[Any]
@@ -31,6 +31,9 @@ INVALID_OPTION, QUOTE = re.compile("invalid [a-z_]+ value|definition of service"
 # 30 s, so the process cannot continue when it wakes. Other sessions wait for a lock longer than that.
 LIMITS = {"idle_in_transaction_session_timeout": "30s", "lock_timeout": "60s"}
 
+# A page is for a person who waits. A statement that takes longer ends, and holds no connection of the database.
+READING = {"default_transaction_read_only": "on", "statement_timeout": "20s"}
+
 # PostgreSQL names the table of a row that a statement waited for in the context of its error.
 LOCKED = re.compile('in relation "(?P<relation>[^"]+)"')
 
@@ -40,7 +43,15 @@ ABOUT_VALUES = ("22", "23", "P0")
 
 def open_ledger(uri: str) -> Connection:
     """Connect to the ledger. A ledger of another version of Penstock is refused."""
-    connection = connect(uri)
+    return _refuse_other_version(connect(uri))
+
+
+def open_for_reading(uri: str) -> Connection:
+    """Connect to the ledger as `open_ledger` does; statements that write or take long fail."""
+    return _refuse_other_version(connect(uri, READING))
+
+
+def _refuse_other_version(connection: Connection) -> Connection:
     try:
         difference = compare_migrations(connection)
         connection.rollback()
@@ -52,11 +63,11 @@ def open_ledger(uri: str) -> Connection:
     return connection
 
 
-def connect(uri: str) -> Connection:
+def connect(uri: str, settings: Mapping[str, str] | None = None) -> Connection:
     """Connect to the database within bounded time. The connection notices when the server stops answering."""
     try:
         connection = psycopg.connect(
-            make_conninfo(uri, **session.make_parameters(read_db(uri), **LIMITS)),
+            make_conninfo(uri, **session.make_parameters(read_db(uri), **LIMITS, **(settings or {}))),
             application_name="penstock",
             connect_timeout=10,
             keepalives_idle=10,

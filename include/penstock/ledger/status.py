@@ -68,11 +68,10 @@ class KnownPipeline:
     positions: Mapping[str, int]
 
 
-def read_pipelines(connection: Connection, names: Sequence[str]) -> list[PipelineRow]:
-    """Read pipelines by their names."""
-    return _statements.fetch_all(
-        connection, PipelineRow, "read_pipelines", names=list(names), failures=list(map(str, FAILURES))
-    )
+def read_pipelines(connection: Connection, names: Sequence[str], *, count_gaps: bool = True) -> list[PipelineRow]:
+    """Read pipelines by their names. Without `count_gaps` their gaps are 0: the caller knows them."""
+    where = {"names": list(names), "count_gaps": count_gaps, "failures": list(map(str, FAILURES))}
+    return _statements.fetch_all(connection, PipelineRow, "read_pipelines", **where)
 
 
 def read_progress(connection: Connection, pipeline: str) -> list[PartitionProgress]:

@@ -1,11 +1,13 @@
 -- name: read_pipelines
 -- Each pipeline with its newest generation, its newest live load and whether a process works on it, its open hold, its
 -- gaps and losses, its held redrives, why the last run of that load failed, and its faults: those of the newest
--- verification, and changes of the log found since the last verification that read all of the log again.
+-- verification, and changes of the log found since the last verification that read all of the log again. Gaps are counted
+-- on request: that reads all of the coverage.
 select p.name, g.generation_id, g.cluster_id, g.topic_id,
        l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
-       (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
-        where x.pipeline = p.name and x.generation = g.generation_id) as gaps,
+       case when %(count_gaps)s
+            then (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
+                  where x.pipeline = p.name and x.generation = g.generation_id) else 0 end as gaps,
        (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.losses x
         where x.pipeline = p.name and x.generation = g.generation_id) as lost,
        (select array_agg(distinct b.backfill_id order by b.backfill_id) from penstock.load b

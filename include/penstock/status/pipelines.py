@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.ledger.status import PipelineRow
     from penstock.model.log import Isolation, TopicLog
+    from penstock.model.plan import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +138,40 @@ def _describe(
     unreachable: Mapping[str, str],
 ) -> PipelineStatus:
     positions = _read_positions(connection, row)
-    newest = _read_newest(row)
     other_topic = _find_other_topic(pipeline, row, log)
     partitions = _describe_partitions(kafka, pipeline, positions, None if other_topic else log)
     faults = find_faults(positions, log.partitions) if log and not other_topic else ()
     lags = [partition.lag for partition in partitions if partition.lag is not None]
-    missing = _read_missing(row)
+    seen = Seen(faults, sum(lags) if lags else None, unreachable.get(pipeline.topic, ""), other_topic)
+    health = judge_pipeline(pipeline, row, seen, _judge_target(connection, pipeline))
+    return PipelineStatus(pipeline.name, health, row.load_id if row else None, partitions, _read_missing(row))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The state of the log: its faults, the lag, why Kafka did not answer, and whether it is another topic."""
+
+    faults: tuple[Fault, ...]
+    lag: int | None
+    unreachable: str
+    other_topic: str
+
+
+def judge_pipeline(pipeline: Pipeline, row: PipelineRow | None, seen: Seen, bad_target: Health | None) -> Health:
+    """Judge a pipeline by its row in the ledger and the state of its log."""
     health = judge(
         pipeline.name,
-        newest,
-        faults,
-        sum(lags) if lags else None,
-        unreachable.get(pipeline.topic, ""),
-        other_topic,
+        _read_newest(row),
+        seen.faults,
+        seen.lag,
+        seen.unreachable,
+        seen.other_topic,
         hold=_read_hold(row),
         on_loss=pipeline.on_loss,
-        missing=missing,
+        missing=_read_missing(row),
         found=_read_found(row),
     )
-    health = name_held_redrives(_judge_target(connection, pipeline) or health, (row and row.held_redrives) or [])
-    return PipelineStatus(pipeline.name, health, newest.load_id if newest else None, partitions, missing)
+    return name_held_redrives(bad_target or health, (row and row.held_redrives) or [])
 
 
 def _read_newest(row: PipelineRow | None) -> Newest | None:
