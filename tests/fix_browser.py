@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PROGRAMS = ("chromium", "chromedriver")
 # The protocol names an element by this key.
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+# Keys without a character, as the protocol writes them.
+KEYS = {"backspace": "\ue003", "shift": "\ue008", "end": "\ue010", "left": "\ue012", "right": "\ue014"}
 OPTIONS = {"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1240,1110"]}
 
 
@@ -52,13 +54,32 @@ class Browser:
         """Type a text into a field."""
         self._wait(lambda: self._act(xpath, "value", {"text": text}), 60, f"{xpath} takes a text")
 
+    def drag(self, xpath: str, start: float, end: float) -> None:
+        """Press the mouse over an element, move it and release it; 0 is the left edge and 1 the right one."""
+        element = self.find(xpath)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: element})
+        half = self._call("GET", f"element/{element}/rect")["width"] / 2
+        places = [round((share - 0.5) * 2 * (half - 1)) for share in (start, (start + end) / 2, end)]
+        moves = [{"type": "pointerMove", "origin": {ELEMENT: element}, "x": x, "y": 0, "duration": 50} for x in places]
+        steps = [moves[0], {"type": "pointerDown", "button": 0}, *moves[1:], {"type": "pointerUp", "button": 0}]
+        self._call("POST", "actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Run a function's body in the page, and return its result."""
+        return self._call("POST", "execute/sync", {"script": script, "args": list(arguments)})
+
     def read(self, xpath: str = "//body") -> str:
         """The text of an element as a person sees it."""
         return str(self._call("GET", f"element/{self.find(xpath)}/text"))
 
-    def take_picture(self, path: Path) -> None:
-        """Write what the window shows as a PNG."""
-        path.write_bytes(base64.b64decode(self._call("GET", "screenshot")))
+    def take_picture(self, path: Path, xpath: str | None = None) -> None:
+        """Write what the window shows as a PNG, or one element of the page."""
+        what = "screenshot" if xpath is None else f"element/{self.find(xpath)}/screenshot"
+        path.write_bytes(base64.b64decode(self._call("GET", what)))
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size."""
+        self._call("POST", "window/rect", {"width": width, "height": height})
 
     def _visible(self, xpath: str) -> str | None:
         for element in self._call("POST", "elements", {"using": "xpath", "value": xpath}):

@@ -1,0 +1,132 @@
+// Actions of a person: each starts a run of a DAG, and the page follows the run until it ends.
+import { Box, Button, Dialog, HStack, Input, NativeSelect, Portal, Stack, Text, Textarea } from "./host.js";
+import { createContext, h, useCallback, useContext, useState } from "./host.js";
+import { startRun, useRun } from "./api.js";
+import { ErrorNotice, Link, Sign } from "./parts.js";
+import { RUN } from "./words.js";
+
+const Actions = createContext(null);
+
+// Gives `useActions` to the sections below it, and shows the open dialog and the runs that this page has started.
+export function ActionsProvider({ onChange, children }) {
+  const [dialog, setDialog] = useState(null);
+  const [runs, setRuns] = useState([]);
+  const start = useCallback(
+    async (label, dag, conf, after) => {
+      const { dag_run_id: run } = await startRun(dag, conf);
+      setRuns((before) => [...before, { label, dag, run, after }]);
+      onChange();
+    },
+    [onChange],
+  );
+  const forget = (run) => setRuns((before) => before.filter((each) => each.run !== run));
+  return h(
+    Actions.Provider,
+    { value: { start, ask: setDialog } },
+    runs.length > 0 && h(Stack, { gap: 1, role: "status" }, runs.map((each) => h(StartedRun, { key: each.run, ...each, onChange, forget }))),
+    children,
+    dialog && h(ActionDialog, { key: dialog.title, ...dialog, start, onClose: () => setDialog(null) }),
+  );
+}
+
+// `ask` opens a dialog, `start` starts a run without one.
+export const useActions = () => useContext(Actions);
+
+function StartedRun({ label, dag, run, after, onChange, forget }) {
+  const [result, setResult] = useState(null);
+  const changed = useCallback(() => {
+    onChange();
+  }, [onChange]);
+  const state = useRun(dag, run, changed);
+  const ended = state === "success" || state === "failed";
+  if (state === "success" && after && result === null) {
+    setResult("");
+    after(run).then(setResult, (error) => setResult(error.message));
+  }
+  return h(
+    HStack,
+    { borderWidth: 1, borderRadius: "md", px: 3, py: 1, gap: 3, fontSize: "sm" },
+    h(Sign, { word: state, of: RUN, label: state === "success" ? "done" : state }),
+    h(Text, null, label),
+    result && h(Text, { fontWeight: "medium" }, result),
+    h(Link, { to: `/dags/${dag}/runs/${encodeURIComponent(run)}` }, state === "failed" ? "read the log of its run" : "its run"),
+    ended && h(Button, { size: "2xs", variant: "ghost", ms: "auto", "aria-label": `hide: ${label}`, onClick: () => forget(run) }, "hide"),
+  );
+}
+
+// A question with the fields of a form. `fields` are {name, label, kind, required, help, options, value}.
+function ActionDialog({ title, body, fields = [], button, danger = false, dag, conf, label, after, start, onClose }) {
+  const [values, setValues] = useState(Object.fromEntries(fields.map((each) => [each.name, each.value ?? ""])));
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const missing = fields.some((each) => each.required && String(values[each.name]).trim() === "");
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await start(label ?? title, dag, { ...conf, ...clean(fields, values) }, after);
+      onClose();
+    } catch (refusal) {
+      setError(refusal);
+      setBusy(false);
+    }
+  };
+  return h(
+    Dialog.Root,
+    { open: true, size: "md", onOpenChange: (event) => !event.open && onClose() },
+    h(
+      Portal,
+      null,
+      h(Dialog.Backdrop),
+      h(
+        Dialog.Positioner,
+        null,
+        h(
+          Dialog.Content,
+          { as: "form", onSubmit: submit },
+          h(Dialog.Header, null, h(Dialog.Title, null, title)),
+          h(
+            Dialog.Body,
+            null,
+            h(
+              Stack,
+              { gap: 3 },
+              body && h(Box, null, body),
+              fields.map((each) => h(Field, { key: each.name, ...each, given: values[each.name], onGiven: (given) => setValues({ ...values, [each.name]: given }) })),
+              error && h(ErrorNotice, { error }),
+            ),
+          ),
+          h(
+            Dialog.Footer,
+            null,
+            h(Button, { variant: "outline", onClick: onClose }, "Cancel"),
+            h(Button, { type: "submit", colorPalette: danger ? "red" : "brand", disabled: missing || busy, loading: busy }, button),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+// A field that is left empty is not part of the form that a DAG gets.
+function clean(fields, values) {
+  const given = fields.filter((each) => String(values[each.name]).trim() !== "");
+  return Object.fromEntries(given.map((each) => [each.name, each.kind === "number" ? Number(values[each.name]) : values[each.name]]));
+}
+
+export function Field({ name, label, kind = "text", required = false, help, options, given, onGiven, ...more }) {
+  const change = (event) => onGiven(event.target.value);
+  const input =
+    kind === "choice"
+      ? h(NativeSelect.Root, { size: "sm" }, h(NativeSelect.Field, { name, value: given, onChange: change }, options.map((each) => h("option", { key: each.value ?? each, value: each.value ?? each }, each.label ?? each))), h(NativeSelect.Indicator))
+      : h(kind === "long" ? Textarea : Input, { size: "sm", name, value: given, onChange: change, required, type: kind === "long" ? undefined : kind, rows: kind === "long" ? 2 : undefined, ...more });
+  return h(
+    "label",
+    { style: { display: "block" } },
+    h(Text, { as: "span", fontSize: "sm", fontWeight: "medium" }, label, required && h(Text, { as: "span", color: "fg.error", "aria-hidden": true }, " *")),
+    input,
+    help && h(Text, { as: "span", fontSize: "xs", color: "fg.muted" }, help),
+  );
+}
+
+export const WHY = { name: "why", label: "Why", kind: "long", required: true, help: "The ledger keeps your name and your reason." };

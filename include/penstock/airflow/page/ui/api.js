@@ -1,0 +1,117 @@
+// Requests: reads from Penstock's routes, and runs of DAGs through Airflow's own API. Airflow checks every permission.
+import { useCallback, useEffect, useRef, useState } from "./host.js";
+
+// Airflow may be served below a path, so addresses are relative to this module.
+const READS = new URL("../api/", import.meta.url);
+const AIRFLOW = new URL("../../api/v2/", import.meta.url);
+const POLL_MS = 5000;
+const RUN_POLL_MS = 2000;
+const ENDED = ["success", "failed"];
+const READ_LOG = "reload this page; if this happens again, read the log of Airflow's API server.";
+const NEXT_STEPS = { 404: "check the name; Airflow reads a new file of a DAG within a minute.", 409: "reload this page." };
+
+// A message for a person: what happened, and the next step.
+export class Refusal extends Error {
+  constructor(what, nextStep) {
+    super(what);
+    this.nextStep = nextStep;
+  }
+}
+
+// Read a document. The browser keeps it with its ETag, and `no-cache` makes it ask whether the document has changed.
+export async function read(path, query = {}) {
+  const address = new URL(path, READS);
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of [value].flat()) {
+      if (each !== null && each !== undefined && each !== "") address.searchParams.append(name, each);
+    }
+  }
+  const reply = await request(address, { cache: "no-cache" });
+  if (reply.ok) return reply.json();
+  throw await explain(reply, "read this", "GET on the pipeline's DAG");
+}
+
+// Start a run of a DAG in the name of the person at the browser. The DAG checks the form again.
+export async function startRun(dag, conf) {
+  const body = JSON.stringify({ logical_date: null, conf });
+  const headers = { "content-type": "application/json" };
+  const reply = await request(new URL(`dags/${dag}/dagRuns`, AIRFLOW), { method: "POST", headers, body });
+  if (reply.ok) return reply.json();
+  throw await explain(reply, `start a run of the DAG ${dag}`, `POST on the runs of the DAG ${dag}`);
+}
+
+export async function readRun(dag, run) {
+  const reply = await request(new URL(`dags/${dag}/dagRuns/${encodeURIComponent(run)}`, AIRFLOW), {});
+  if (reply.ok) return reply.json();
+  throw await explain(reply, `see runs of the DAG ${dag}`, `GET on the runs of the DAG ${dag}`);
+}
+
+async function request(address, options) {
+  try {
+    return await fetch(address, { credentials: "same-origin", ...options });
+  } catch {
+    throw new Refusal("Airflow's API server does not answer.", "check your network, then reload this page.");
+  }
+}
+
+async function explain(reply, deed, permission) {
+  if (reply.status === 401) return new Refusal("You are not signed in any more.", "reload this page, and sign in.");
+  if (reply.status === 403) {
+    return new Refusal(`You may not ${deed}.`, `ask an administrator of Airflow for this permission: ${permission}.`);
+  }
+  const { what, next_step } = describe(await reply.json().catch(() => null));
+  return new Refusal(what ?? `Airflow answered ${reply.status}.`, next_step ?? NEXT_STEPS[reply.status] ?? READ_LOG);
+}
+
+// FastAPI puts its messages under `detail`: a text, a list of mistakes in the form, or Penstock's own error.
+function describe(document) {
+  const detail = document?.detail;
+  if (Array.isArray(detail)) return { what: detail.map((each) => each.msg).join("; "), next_step: "correct the form." };
+  if (typeof detail === "string") return { what: detail, next_step: undefined };
+  const mistake = detail ?? document ?? {};
+  return { what: mistake.error, next_step: mistake.next_step };
+}
+
+// A document of a route. It is read again when its path, its query or `tick` changes; meanwhile the old one stays.
+export function useDocument(path, query, tick = 0) {
+  const key = path === null ? null : JSON.stringify([path, query]);
+  const [state, setState] = useState({ key, document: null, error: null });
+  const newest = useRef(key);
+  newest.current = key;
+  useEffect(() => {
+    if (key === null) return;
+    const accept = (found) => newest.current === key && setState({ key, document: null, error: null, ...found });
+    read(path, query).then((document) => accept({ document }), (error) => accept({ error }));
+  }, [key, tick]);
+  return { document: state.document, error: state.error, isOld: state.key !== key };
+}
+
+// A number that rises while something runs, and when a person comes back to the page. Documents are read again by it.
+export function useTick(busy) {
+  const [tick, setTick] = useState(0);
+  const advance = useCallback(() => document.visibilityState === "visible" && setTick((each) => each + 1), []);
+  useEffect(() => {
+    document.addEventListener("visibilitychange", advance);
+    return () => document.removeEventListener("visibilitychange", advance);
+  }, [advance]);
+  useEffect(() => {
+    if (!busy) return undefined;
+    const timer = setInterval(advance, POLL_MS);
+    return () => clearInterval(timer);
+  }, [busy, advance]);
+  return [tick, advance];
+}
+
+// The state of a run until it ends; `onChange` is called at each new state.
+export function useRun(dag, run, onChange) {
+  const [state, setState] = useState("queued");
+  const ended = ENDED.includes(state);
+  useEffect(() => {
+    if (ended) return undefined;
+    const look = () => readRun(dag, run).then((found) => setState(found.state), () => setState("unknown"));
+    const timer = setInterval(look, RUN_POLL_MS);
+    return () => clearInterval(timer);
+  }, [dag, run, ended]);
+  useEffect(onChange, [state]);
+  return state;
+}

@@ -1,0 +1,96 @@
+// The head of a pipeline's page: its name and health, the cause, and the next step as buttons.
+import { Button, Flex, Heading, HStack, Text, h } from "./host.js";
+import { WHY, useActions } from "./actions.js";
+import { Muted, Time } from "./format.js";
+import { Link, Notice, Sign } from "./parts.js";
+import { HEALTH } from "./words.js";
+
+const STATUS = { green: "success", blue: "info", gray: "neutral", orange: "warning", red: "error" };
+
+export function Head({ head }) {
+  const { palette } = HEALTH[head.state] ?? HEALTH.unknown;
+  return h(
+    "header",
+    null,
+    h(
+      Flex,
+      { gap: 3, align: "center", wrap: "wrap", mb: 3 },
+      h(Heading, { as: "h1", size: "xl" }, head.name),
+      h(Sign, { word: head.state, of: HEALTH, size: "lg" }),
+      h(Origin, { head }),
+      h(HStack, { ms: "auto" }, h(LoadNow, { name: head.name })),
+    ),
+    h(
+      Notice,
+      {
+        status: STATUS[palette],
+        title: h("span", null, head.cause, head.since && h(Muted, null, " since ", h(Time, { at: head.since }), " (", h(Time, { at: head.since, since: true }), ")")),
+        actions: h(NextStep, { head }),
+      },
+      h(Text, null, "Next: ", head.next_step),
+      head.sampled_at && h(Text, { fontSize: "xs", color: "fg.muted" }, "Kafka as of ", h(Time, { at: head.sampled_at, since: true })),
+    ),
+  );
+}
+
+function Origin({ head }) {
+  const { generation } = head;
+  const title = generation ? `cluster ${generation.cluster_id ?? "?"}, topic id ${generation.topic_id ?? "?"}` : undefined;
+  const parts = [
+    h("span", { key: "topic" }, "topic ", h("b", null, head.topic), head.kafka && ` on ${head.kafka}`, " → table ", h("b", null, head.target)),
+    h("span", { key: "schedule" }, head.schedule ? `runs ${head.schedule}` : "runs when it is triggered"),
+    generation && h("span", { key: "generation", title }, `generation ${generation.generation}`),
+    head.owner && h("span", { key: "owner" }, `owner ${head.owner}`),
+    h(Link, { key: "dag", to: `/dags/${head.name}` }, "its DAG"),
+  ].filter(Boolean);
+  return h(Muted, null, parts.flatMap((part, index) => (index ? [" · ", part] : [part])));
+}
+
+// The next step as a button, as the server knows it. For the other states the words name the command.
+function NextStep({ head }) {
+  const { action } = head;
+  if (!action) return null;
+  if (action.kind === "settle") return h(Settle, { load: action.load, kind: head.load?.kind ?? "live" });
+  if (action.kind === "accept_loss") return h(AcceptLoss, { name: head.name });
+  if (action.kind === "load") return h(LoadNow, { name: head.name, main: true });
+  if (action.kind === "look") return h(Link, { to: `/dags/${action.dag_id}` }, action.label);
+  return null;
+}
+
+export function LoadNow({ name, main = false }) {
+  const { ask } = useActions();
+  const open = () =>
+    ask({
+      title: `Load ${name} now`, button: "Load now", dag: name, conf: {}, label: `a load of ${name}`,
+      body: h(Text, null, "Starts a run of the pipeline's DAG: it loads the records since the last published load."),
+    });
+  return h(Button, { size: "sm", variant: main ? "solid" : "outline", onClick: open }, "Load now");
+}
+
+// A held load is settled by a run with the decision. A request that waits under Required Actions then ends by itself.
+export function Settle({ load, kind, size = "sm" }) {
+  const { ask } = useActions();
+  const decide = (decision, button, body, danger) => () =>
+    ask({
+      title: `${button} load ${load}`, button, danger, dag: "penstock_settle", conf: { load_id: load, decision },
+      label: `${decision} load ${load}`, fields: [WHY], body: h(Text, null, body),
+    });
+  const after = kind === "live" ? "The next run loads its offsets again." : kind === "redrive" ? "Its records stay in the quarantine." : "A backfill can load its offsets again.";
+  return h(
+    HStack,
+    null,
+    h(Button, { size, colorPalette: "brand", onClick: decide("approve", "Approve", "Publishes the rows as they are.", false) }, "Approve…"),
+    h(Button, { size, variant: "outline", onClick: decide("discard", "Discard", `Publishes nothing. ${after}`, true) }, "Discard…"),
+  );
+}
+
+export function AcceptLoss({ name }) {
+  const { ask } = useActions();
+  const open = () =>
+    ask({
+      title: `Accept the loss of ${name}`, button: "Accept", danger: true, dag: "penstock_accept_loss", conf: { pipeline: name },
+      label: `accept the loss of ${name}`, fields: [WHY],
+      body: h(Text, null, "Records the offsets that the log no longer has. The next run continues from the log's start."),
+    });
+  return h(Button, { size: "sm", colorPalette: "brand", onClick: open }, "Accept the loss…");
+}

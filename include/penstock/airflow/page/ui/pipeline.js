@@ -1,0 +1,32 @@
+// The page of one pipeline: its head, and the sections below it.
+import { Box, Stack, h, useState } from "./host.js";
+import { ActionsProvider } from "./actions.js";
+import { useDocument, useTick } from "./api.js";
+import { Head } from "./head.js";
+import { Filled, Link } from "./parts.js";
+import { Tiles } from "./tiles.js";
+
+export function Pipeline({ name, isTab }) {
+  const [busy, setBusy] = useState(true);
+  const [tick, advance] = useTick(busy);
+  const found = useDocument(`pipelines/${encodeURIComponent(name)}`, {}, tick);
+  if (found.document && found.document.busy !== busy) setBusy(found.document.busy);
+  return h(
+    Box,
+    { p: 4, maxW: "1400px", mx: "auto", overflow: "auto" },
+    h(
+      ActionsProvider,
+      { onChange: advance },
+      h(
+        Stack,
+        { gap: 4 },
+        !isTab && h(Box, { fontSize: "sm" }, h(Link, { to: "/plugin/penstock" }, "‹ all pipelines")),
+        h(Filled, { found }, (head) => h(Sections, { head })),
+      ),
+    ),
+  );
+}
+
+function Sections({ head }) {
+  return h(Stack, { gap: 4 }, h(Head, { head }), h(Tiles, { head }));
+}
