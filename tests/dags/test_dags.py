@@ -102,6 +102,21 @@ def test_a_pipeline_refuses_the_backfill_of_airflow_and_names_its_own(orders: di
     assert "(/dags/penstock_backfill)" in orders["doc_md"]
 
 
+def test_waiting_records_start_a_pipeline_beside_its_schedule(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    when = {"min_records": 1000, "max_wait": "15m"}
+    write_declaration(pipelines, "clicks", name="timed", load_when=when)
+    write_declaration(pipelines, "clicks", name="untimed", load_when=when, schedule=None, target="a.untimed")
+    parsed = describe(pipelines, tmp_path)
+    assert parsed["errors"] == {}
+    timed, untimed = (json.dumps(parsed["dags"][name]["dag"]["timetable"]) for name in ("timed", "untimed"))
+    assert "AssetOrTimeSchedule" in timed
+    assert "0 * * * *" in timed
+    assert "penstock://untimed/waiting" in untimed
+    assert "1,000 offsets wait or a record waits for 15m" in parsed["dags"]["timed"]["dag"]["doc_md"]
+
+
 def test_retries_of_tasks_are_limited_and_their_delay_grows(orders: dict[str, Any]) -> None:
     defaults = plain(orders["default_args"])
     assert defaults["retries"] == 3

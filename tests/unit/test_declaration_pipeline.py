@@ -200,6 +200,22 @@ def test_a_mistake_is_reported_at_its_place_with_the_allowed_values(
     assert found[place].isprintable()
 
 
+@pytest.mark.parametrize(
+    ("declared", "place", "message"),
+    [
+        ({"load_when": {}}, "load_when", "neither min_records nor max_wait is given"),
+        ({"load_when": {"max_wait": "30s"}}, "load_when.max_wait", "allowed: 1m or longer"),
+        ({"load_when": {"max_wait": "soon"}}, "load_when.max_wait", "not a valid duration"),
+        ({"load_when": {"records": 5}}, "load_when.records", "allowed: min_records, max_wait"),
+        ({"load_when": {"min_records": 5}, "schedule": "@once"}, "schedule", "cannot be joined with load_when"),
+    ],
+)
+def test_mistakes_in_load_when_are_named(declared: dict[str, Any], place: str, message: str) -> None:
+    found = mistakes(**declared)
+    assert list(found) == [place]
+    assert message in found[place]
+
+
 BETWEEN = "expect_column_values_to_be_between"
 ID = {"column": "id", "min_value": 0}
 REFUSED_CHECKS: list[tuple[dict[str, Any], str, str]] = [

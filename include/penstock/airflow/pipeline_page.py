@@ -82,7 +82,7 @@ def write_page(pipeline: Pipeline) -> str:
         description=pipeline.description or "",
         topic=pipeline.topic,
         target=pipeline.target,
-        schedule=f"on the schedule `{pipeline.schedule}`" if pipeline.schedule else "when triggered by hand",
+        schedule=_explain_schedule(pipeline),
         cap=f"{pipeline.max_records_per_partition:,}",
         value=pipeline.value,
         reader=pipeline.reader,
@@ -95,6 +95,16 @@ def write_page(pipeline: Pipeline) -> str:
         tries=pipeline.retries + 1,
         alerts=_describe_alerts(pipeline),
     )
+
+
+def _explain_schedule(pipeline: Pipeline) -> str:
+    schedule = f"on the schedule `{pipeline.schedule}`" if pipeline.schedule else "when triggered by hand"
+    when = pipeline.load_when
+    if when is None:
+        return schedule
+    many = f"{when.min_records:,} offsets wait" if when.min_records is not None else None
+    old = f"a record waits for {when.max_wait}" if when.max_wait else None
+    return f"{schedule}, and as soon as {' or '.join(filter(None, (many, old)))}"
 
 
 def _explain_column(column: Column) -> str:

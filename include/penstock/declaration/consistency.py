@@ -36,7 +36,17 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *find_dedupe_mistakes(written, names, _types(written)),
         *_rules(_list(written.get("rules")), names, _types(written)),
         *_suites(written),
+        *_load_when(written),
     ]
+
+
+def _load_when(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    schedule = written.get("schedule")
+    if written.get("load_when") is not None and isinstance(schedule, str) and schedule in ("@once", "@continuous"):
+        what = (
+            f"a schedule {schedule} cannot be joined with load_when; allowed: cron fields, a preset with times, or null"
+        )
+        yield Mistake(("schedule",), what)
 
 
 def column_names(given: Mapping[str, Any]) -> list[str]:

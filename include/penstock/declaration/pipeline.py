@@ -32,6 +32,7 @@ from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule
+from penstock.declaration.starts import LoadWhen
 from penstock.errors import DeclarationError, WrongUseError
 
 __all__ = [
@@ -160,6 +161,11 @@ class Pipeline(BaseModel):
     schedule: Schedule | None = Field(
         default="@hourly",
         description="when to load: five cron fields, a preset such as @hourly, or null for by hand only",
+    )
+    load_when: LoadWhen | None = Field(
+        default=None,
+        description="{min_records, max_wait}: waiting records that start a load between the times of the schedule; "
+        "null for the schedule alone",
     )
     start: StartField = Field(
         default="earliest", description="where the first load starts: earliest, latest, or an ISO time with a zone"
@@ -317,8 +323,10 @@ def allowed_names(place: Place) -> dict[str, str]:
         }
     if place[:1] == ("alerts",) and len(place) == 2:
         return {name: field.description or "" for name, field in Route.model_fields.items()}
-    if place == ("quality",):
-        return {name: field.description or "" for name, field in Quality.model_fields.items()}
+    parts: dict[Place, type[BaseModel]] = {("load_when",): LoadWhen, ("quality",): Quality}
+    part = parts.get(place)
+    if part is not None:
+        return {name: field.description or "" for name, field in part.model_fields.items()}
     if place[:1] == ("dedupe",) or (place[:1] == ("rules",) and len(place) > 1):
         model = HoldAbove if place[-1] == "hold_above" else Dedupe if place[0] == "dedupe" else Rule
         return {name: field.description or "" for name, field in model.model_fields.items() if name != "arguments"}

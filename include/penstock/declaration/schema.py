@@ -18,6 +18,7 @@ from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality, Severity
 from penstock.declaration.pipeline import Pipeline
 from penstock.declaration.rules import ROW_EXPECTATIONS, Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
+from penstock.declaration.starts import LoadWhen
 from penstock.declaration.suites import SUITE_NAME, DefaultsFile, SuiteFile
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ def json_schema() -> Schema:
     properties["suites"]["items"] |= {"pattern": f"^{SUITE_NAME}$"}
     properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}
     properties["quality"].pop("$ref", None)
+    properties["load_when"] = {
+        "type": ["object", "null"],
+        "properties": _load_when(),
+        "minProperties": 1,
+        "additionalProperties": False,
+        "default": None,
+        "description": properties["load_when"]["description"],
+    }
     properties["rules"]["items"] = _rule()
     properties["dedupe"] = {
         "type": ["object", "null"],
@@ -95,6 +104,13 @@ def _column() -> Schema:
 
 def _quality() -> Schema:
     properties: Schema = Quality.model_json_schema()["properties"]
+    for schema in properties.values():
+        schema.pop("title", None)
+    return properties
+
+
+def _load_when() -> Schema:
+    properties: Schema = LoadWhen.model_json_schema()["properties"]
     for schema in properties.values():
         schema.pop("title", None)
     return properties

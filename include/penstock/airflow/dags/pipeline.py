@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
@@ -19,6 +19,8 @@ from penstock.airflow.pipeline_page import write_page
 from penstock.airflow.runs import asset_of
 from penstock.airflow.stage_operator import StageOperator
 from penstock.airflow.steps import pipeline as steps
+from penstock.airflow.waiting_records import waiting_asset_of
+from penstock.declaration.schedules import as_cron
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +68,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         pipeline.name,
         description=pipeline.description or f"Loads the topic {pipeline.topic} into {pipeline.target}, exactly once.",
         doc_md=write_page(pipeline),
-        schedule=pipeline.schedule,
+        schedule=_find_schedule(pipeline),
         # The next run loads the records of a missed run.
         catchup=False,
         max_active_runs=1,
@@ -87,6 +89,17 @@ def make_dag(pipeline: Pipeline) -> DAG:
         )
         plan >> stage >> validate >> publish
     return dag
+
+
+def _find_schedule(pipeline: Pipeline) -> Any:  # noqa: ANN401 - a text, a timetable, a list of assets, or None
+    """The schedule of the declaration, and with `load_when` also the asset that waiting records update."""
+    waiting = waiting_asset_of(pipeline)
+    if waiting is None:
+        return pipeline.schedule
+    cron = as_cron(pipeline.schedule) if pipeline.schedule else None
+    if cron is None:
+        return [waiting]
+    return AssetOrTimeSchedule(timetable=CronTriggerTimetable(cron, timezone="UTC"), assets=[waiting])
 
 
 def shorten_tag(text: str) -> str:

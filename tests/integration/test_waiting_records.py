@@ -1,0 +1,117 @@
+"""Waiting records start loads under a real Airflow: its triggerer looks, and its scheduler runs the pipeline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+
+from fix_airflow import CANARY
+from penstock_stack import processes
+from penstock_stack.airflow_environment import make_environment
+from producing import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fix_airflow import AirflowSite
+    from fix_kafka import MakeTopic
+    from penstock_stack.broker import Broker
+    from penstock_stack.postgres import Postgres
+
+pytestmark = pytest.mark.timeout(1200)
+NEVER = "0 0 29 2 *"
+COLUMNS = {"id": {"type": "bigint", "required": True}, "note": {"type": "text"}}
+
+
+def declare(airflow: AirflowSite, name: str, topic: str, **more: Any) -> None:
+    """Declare a pipeline whose schedule does not come during the test."""
+    declared = {"topic": topic, "schedule": NEVER, "value": "json", "columns": COLUMNS, "target": f"waiting.{name}"}
+    airflow.write_pipeline(name, **declared | more)
+
+
+def count(airflow: AirflowSite, name: str) -> int:
+    """The rows of a pipeline's target; none before its first load."""
+    with psycopg.connect(airflow.loads) as connection:
+        if connection.execute("select to_regclass(%s) is null", [f"waiting.{name}"]).fetchone() == (True,):
+            return 0
+        return int((connection.execute(f"select count(*) from waiting.{name}".encode()).fetchone() or [0])[0])
+
+
+def runs(airflow: AirflowSite, name: str, kind: str) -> list[dict[str, Any]]:
+    return [run for run in airflow.get(f"dags/{name}/dagRuns")["dag_runs"] if run["run_type"] == kind]
+
+
+def find_triggerers(airflow: AirflowSite) -> list[psutil.Process]:
+    """The processes of the triggerer, and those that they started."""
+    found = []
+    for pid in airflow.web.pids():
+        try:
+            process = psutil.Process(pid)
+            if "triggerer" in process.cmdline() or "triggerer" in process.name():
+                found += [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+@pytest.fixture
+def triggerer(airflow: AirflowSite, tmp_path: Path) -> Iterator[list[processes.Process]]:
+    """Triggerers that a test starts in place of a killed one."""
+    started: list[processes.Process] = []
+    yield started
+    for process in started:
+        for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+            os.kill(member.pid, signal.SIGKILL)
+
+
+def test_waiting_records_start_loads_by_number_and_by_age(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, postgres: Postgres
+) -> None:
+    many, old = Account(kafka.bootstrap, make_topic(2)), Account(kafka.bootstrap, make_topic())
+    declare(airflow, "many", many.topic, load_when={"min_records": 30})
+    declare(airflow, "old", old.topic, load_when={"max_wait": "1m"}, schedule=None)
+    many.send_orders(30)
+    old.send([b'{"id": 1}'], timestamp=int((time.time() - 120) * 1000))
+    airflow.wait(lambda: count(airflow, "many") == 30, 300, "the pipeline is woken by the number")
+    airflow.wait(lambda: count(airflow, "old") == 1, 300, "the pipeline is woken by the age")
+    for name in ("many", "old"):
+        assert {run["run_type"] for run in airflow.get(f"dags/{name}/dagRuns")["dag_runs"]} == {"asset_triggered"}
+    [event, *_] = airflow.get("assets/events", name_pattern="penstock://many/waiting")["asset_events"]
+    assert event["extra"]["payload"] == {"pipeline": "many", "why": "min_records", "waiting": 30}
+
+    # A second backlog wakes it again, although nothing but the triggerer remembers the first.
+    many.send_orders(35)
+    airflow.wait(lambda: count(airflow, "many") == 65, 300, "the pipeline is woken again")
+    with psycopg.connect(postgres.uri("airflow", "airflow")) as connection:
+        stored = connection.execute("select classpath, kwargs from trigger").fetchall()
+    assert sum(path.endswith(".WaitingRecordsTrigger") for path, _ in stored) >= 2
+    assert CANARY not in str(stored)
+    assert kafka.bootstrap not in str(stored)
+    assert CANARY not in airflow.web.log.read_text(errors="replace")
+
+
+def test_the_schedule_loads_while_the_triggerer_is_dead_and_a_new_one_continues(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, triggerer: list[processes.Process], tmp_path: Path
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    for process in find_triggerers(airflow):
+        process.kill()
+    declare(airflow, "netted", account.topic, load_when={"min_records": 1}, schedule="* * * * *")
+    account.send_orders(5)
+    airflow.wait(lambda: count(airflow, "netted") == 5, 300, "the schedule loads")
+    assert runs(airflow, "netted", "asset_triggered") == []
+
+    site = airflow.web
+    extra = make_environment(site._site) | site._extra
+    argv = [str(site.folder / "bin" / "airflow"), "triggerer"]
+    triggerer.append(processes.start(argv, log=tmp_path / "triggerer.log", folder=tmp_path, extra=extra))
+    declare(airflow, "netted", account.topic, load_when={"min_records": 1})
+    account.send_orders(3)
+    airflow.wait(lambda: count(airflow, "netted") == 8, 300, "a new triggerer wakes the pipeline")
