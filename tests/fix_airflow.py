@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,15 +180,19 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
         web.start()
         with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=60) as api:
             site = AirflowSite(web, pipelines, loads, api)
-            # It runs every five minutes, and would send notices in the middle of a test.
-            paused = {"is_paused": True}
-            site.wait(lambda: api.patch("dags/penstock_notices", json=paused).is_success, 300, "no watch interferes")
+            # They run every few minutes: a test that needs a notice or a sample starts a run by hand.
+            for dag in ("penstock_notices", "penstock_sample"):
+                site.wait(partial(_pause, api, dag), 300, f"{dag} does not interfere")
             yield site
     finally:
         web.stop()
         postgres.start()
         postgres.drop_database("airflow")
         postgres.drop_database("loads_by_airflow")
+
+
+def _pause(api: httpx.Client, dag: str) -> bool:
+    return api.patch(f"dags/{dag}", json={"is_paused": True}).is_success
 
 
 def _environment(bootstrap: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ OWN = {
     "penstock_audit",
     "penstock_maintenance",
     "penstock_redrive",
+    "penstock_sample",
 }
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from penstock import advice
 from penstock.errors import KafkaError, WrongUseError, name_partitions
-from penstock.model.log import Identity, Isolation, PartitionLog, TopicLog
+from penstock.model.log import Ends, Identity, Isolation, PartitionLog, TopicEnds, TopicLog
 from penstock.waiting import retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -133,6 +133,70 @@ def read_logs(settings: Mapping[str, str], topics: Mapping[str, Isolation]) -> d
             },
         )
     return logs
+
+
+def read_ends(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, TopicEnds | KafkaError]:
+    """Read where the partitions of topics start and end, for all topics by one request of each kind.
+
+    The error of a topic hides no other topic. Nothing is tried again: the caller asks again soon.
+    """
+    admin = connect(settings)
+    cluster_id = _read_cluster_id(admin)
+    described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_SECONDS)
+    found: dict[str, TopicEnds | KafkaError] = {}
+    identities, places = {}, []
+    for topic in topics:
+        try:
+            description = admin.wait_for(described[topic], f"the description of topic {topic}")
+        except KafkaError as error:
+            found[topic] = error
+            continue
+        identities[topic] = Identity(cluster_id, str(description.topic_id))
+        places += [TopicPartition(topic, partition.id) for partition in description.partitions]
+    answers = [
+        admin.list_offsets(dict.fromkeys(places, spec), isolation_level=isolation, request_timeout=ANSWER_SECONDS)
+        for spec, isolation in (
+            (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+        )
+        if places
+    ]
+    for topic, identity in identities.items():
+        try:
+            found[topic] = TopicEnds(identity, _read_ends_of(admin, topic, places, answers))
+        except KafkaError as error:
+            found[topic] = error
+    return found
+
+
+def _read_ends_of(
+    admin: Client,
+    topic: str,
+    places: Sequence[TopicPartition],
+    answers: Sequence[Mapping[TopicPartition, Future[Any]]],
+) -> dict[int, Ends]:
+    request = f"the offsets of topic {topic} partition"
+    return {
+        place.partition: Ends(
+            *(int(_read_offset(admin, each[place], f"{request} {place.partition}").offset) for each in answers)
+        )
+        for place in places
+        if place.topic == topic
+    }
+
+
+def read_configs(settings: Mapping[str, str], topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Read the settings of topics by one request; a topic whose settings Kafka does not show is left out."""
+    if not topics:
+        return {}
+    admin = connect(settings)
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    found = {}
+    for resource, future in admin.describe_configs(resources, request_timeout=ANSWER_SECONDS).items():
+        with suppress(KafkaError):
+            found[resource.name] = _to_values(admin.wait_for(future, f"the configuration of topic {resource.name}"))
+    return found
 
 
 def find_offsets_at(settings: Mapping[str, str], log: TopicLog, time: datetime, isolation: Isolation) -> dict[int, int]:

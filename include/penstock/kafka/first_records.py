@@ -29,6 +29,9 @@ FIRST_RECORD_ONLY = {
 }
 
 
+Place = tuple[str, int]  # a topic and a partition
+
+
 @dataclass(frozen=True, slots=True)
 class First:
     """The first visible record from an offset on; `timestamp` (ms) is None if the record has none."""
@@ -55,20 +58,29 @@ def read_first_records(
     settings: Mapping[str, str], topic: str, positions: Mapping[int, int], isolation: Isolation, seconds: float = 5.0
 ) -> dict[int, First | None]:
     """Read the first visible record from each position on: None if there is none, no key without an answer in time."""
+    places = {(topic, partition): offset for partition, offset in positions.items()}
+    found = read_first_of_topics(settings, places, isolation, seconds)
+    return {partition: first for (_, partition), first in found.items()}
+
+
+def read_first_of_topics(
+    settings: Mapping[str, str], positions: Mapping[Place, int], isolation: Isolation, seconds: float = 5.0
+) -> dict[Place, First | None]:
+    """Read the same for the partitions of several topics, by one consumer."""
     if not positions:
         return {}
     with refusing_settings():
         consumer = Consumer({**limit_replies(), **FIRST_RECORD_ONLY, "isolation.level": isolation, **settings})
-    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in positions.items()])
-    waiting, found = set(positions), dict[int, First | None]()
+    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()])
+    waiting, found = set(positions), dict[Place, First | None]()
     try:
         for _ in attempts(seconds=seconds, every=0):
             answered = set()
             for message in consumer.consume(len(waiting), timeout=0.1):
-                answered.add(message.partition())
+                answered.add((message.topic(), message.partition()))
                 _note(message, found)
             # Without this, partitions that have answered fill the queue before the others answer.
-            consumer.incremental_unassign([TopicPartition(topic, partition) for partition in answered & waiting])
+            consumer.incremental_unassign([TopicPartition(*place) for place in answered & waiting])
             waiting -= answered
             if not waiting:
                 break
@@ -77,11 +89,11 @@ def read_first_records(
     return found
 
 
-def _note(message: Message, found: dict[int, First | None]) -> None:
-    error = message.error()
+def _note(message: Message, found: dict[Place, First | None]) -> None:
+    error, place = message.error(), (message.topic(), message.partition())
     if error is None:
         kind, timestamp = message.timestamp()
         first = First(message.offset(), None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp)
-        found.setdefault(message.partition(), first)
+        found.setdefault(place, first)
     elif error.code() == KafkaError._PARTITION_EOF:
-        found.setdefault(message.partition(), None)
+        found.setdefault(place, None)

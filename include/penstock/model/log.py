@@ -53,6 +53,23 @@ class TopicLog:
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """The offsets of a partition: its log start, and its ends for readers of committed and of all records."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEnds:
+    """A topic with the ends of all its partitions."""
+
+    identity: Identity
+    partitions: Mapping[int, Ends]
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Offsets of one partition with the same content: from `from_offset` up to, and without, `until_offset`."""
 

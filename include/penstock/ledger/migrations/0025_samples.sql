@@ -48,6 +48,8 @@ create table penstock.sample_history (
     primary key (pipeline, at)
 );
 
+create index sample_history_by_time on penstock.sample_history (at);
+
 create view penstock.samples as
 select s.pipeline, k.partition, k.log_start, k.log_end, k.last_stable_offset, k.high_watermark, k.oldest_offset,
        k.oldest_at, k.open_since, s.answered_at, s.taken_at, s.error
