@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -118,6 +119,19 @@ class AirflowSite:
         path = f"dags/penstock_settle/dagRuns/load_{load}/taskInstances/ask/-1/hitlDetails"
         self.api.patch(path, json={"chosen_options": [option], "params_input": {"why": why}}).raise_for_status()
 
+    def events(self, dag: str, scheme: str = "penstock") -> list[dict[str, Any]]:
+        """The events of the assets with a scheme that a DAG has updated."""
+        found = self.get("assets/events", source_dag_id=dag)["asset_events"]
+        return [event for event in found if event["uri"].startswith(f"{scheme}://")]
+
+    def command_lines(self) -> list[str]:
+        """The command lines of Airflow's processes and their children, which every user of the machine can read."""
+        lines = []
+        for pid in self.web.pids():
+            with suppress(OSError):
+                lines.append(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " "))
+        return lines
+
     def import_errors(self) -> dict[str, str]:
         """The import errors that Airflow shows, by file."""
         return {error["filename"]: error["stack_trace"] for error in self.get("importErrors")["import_errors"]}
@@ -154,7 +168,15 @@ class AirflowSite:
 
 
 @pytest.fixture(scope="module")
-def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+def airflow_settings() -> dict[str, str]:
+    """More variables for Airflow's processes; a module with a fixture of this name has its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory, airflow_settings: dict[str, str]
+) -> Iterator[AirflowSite]:
     """Airflow for one module: it takes too much of two cores to run beside other tests."""
     folder = tmp_path_factory.mktemp("airflow")
     pipelines = folder / "pipelines"
@@ -174,7 +196,7 @@ def airflow(postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPath
         checks=postgres.uri("loads_by_airflow", CHECKER),
         kafka=kafka.bootstrap,
         pipelines=pipelines,
-        environment=_environment(kafka.bootstrap),
+        environment=_environment(kafka.bootstrap) | airflow_settings,
     )
     try:
         web.start()

@@ -1,4 +1,4 @@
-"""Receivers of alerts: a webhook and a mail server, a server that never answers, a port without a listener."""
+"""Receivers of alerts, lineage and metrics: HTTP, mail, a server that never answers, a port without a listener."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from contextlib import closing
+from dataclasses import dataclass
 from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -15,22 +16,32 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 
-class Receiver:
-    """A webhook on the loopback address that stores the JSON documents it gets."""
+@dataclass(frozen=True)
+class Request:
+    """A request that an endpoint got."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Endpoint:
+    """An HTTP server on the loopback address that stores the requests it gets."""
 
     def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
+        self.requests: list[Request] = []
         self.wait = 0.0
         self.status = 200
         self.stopped = threading.Event()
-        receiver = self
+        endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.stopped.wait(receiver.wait)
-                receiver.messages.append(json.loads(body))
-                self.send_response(receiver.status)
+                endpoint.stopped.wait(endpoint.wait)
+                endpoint.take(Request(self.path, dict(self.headers), body))
+                self.send_response(endpoint.status)
+                self.send_header("Content-Length", "0")
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -40,8 +51,12 @@ class Receiver:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
 
     @property
-    def url(self) -> str:
-        return f"json://127.0.0.1:{self.server.server_address[1]}/hook/s3cr3t-token"
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server.server_address[1]}"
+
+    def take(self, request: Request) -> None:
+        """Store a request."""
+        self.requests.append(request)
 
     def __enter__(self) -> Self:
         self.thread.start()
@@ -52,6 +67,21 @@ class Receiver:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+class Receiver(Endpoint):
+    """A webhook that stores the JSON documents it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"json://{self.address}/hook/s3cr3t-token"
+
+    def take(self, request: Request) -> None:
+        self.messages.append(json.loads(request.body))
 
 
 class Mailbox:

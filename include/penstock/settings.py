@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
 DB_CHECKER = "PENSTOCK_DB_CHECKER"
+LINEAGE, LINEAGE_TRANSPORT = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"), "OPENLINEAGE__TRANSPORT"
+LINEAGE_NAMESPACE, LINEAGE_DISABLED = "OPENLINEAGE_NAMESPACE", "OPENLINEAGE_DISABLED"
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 
@@ -28,6 +30,7 @@ class Settings:
     pipelines: Path
     spark_master: str
     db_checker: str | None = field(default=None, repr=False)
+    lineage: str | None = None  # the namespace of OpenLineage's jobs; None if no variable names a receiver
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -45,7 +48,19 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pipelines=Path(environment.get(PIPELINES, "include/pipelines")),
         spark_master=environment.get(SPARK_MASTER, "local[*]"),
         db_checker=read_db(environment[DB_CHECKER], DB_CHECKER) if environment.get(DB_CHECKER) else None,
+        lineage=read_lineage(environment),
     )
+
+
+def read_lineage(environment: Mapping[str, str]) -> str | None:
+    """Read the namespace of OpenLineage's jobs; None if no variable names a receiver, or if OpenLineage is disabled.
+
+    Without a receiver the client of OpenLineage would print its events. It reads the other variables itself.
+    """
+    named = [name for name in environment if name in LINEAGE or name.startswith(LINEAGE_TRANSPORT)]
+    if not any(environment[name] for name in named) or environment.get(LINEAGE_DISABLED, "").lower() in ("true", "1"):
+        return None
+    return environment.get(LINEAGE_NAMESPACE) or "default"
 
 
 def read_db(value: str, source: str = DB) -> str:

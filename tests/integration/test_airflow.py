@@ -7,7 +7,6 @@ import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -118,13 +117,13 @@ def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
     assert run["run_type"] == "scheduled"
     run_id = run["dag_run_id"]
     driver = airflow.wait(lambda: find_driver(airflow), 300, "the driver runs")
-    command_lines = read_command_lines(airflow)
+    command_lines = airflow.command_lines()
     assert any("spark_jobs/stage.py" in line for line in command_lines), driver
     assert airflow.await_end("hourly", run_id) == "success"
     assert query(airflow, "select count(*), count(distinct id) from airflow.hourly") == [(200, 200)]
     assert "200 rows" in airflow.log("hourly", run_id, "publish")[-2]
 
-    [event] = airflow.get("assets/events", source_dag_id="hourly")["asset_events"]
+    [event] = airflow.events("hourly")
     assert event["extra"]["rows"] == 200
     assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
 
@@ -222,7 +221,7 @@ def test_a_held_load_stops_its_pipeline_until_its_approval_with_one_alert_each(
         f"{again} of checked is held",
         f"{again} of checked is no longer held",
     ]
-    [event] = airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
+    [event] = airflow.events("penstock_settle")
     assert (event["extra"]["pipeline"], event["extra"]["load"]) == ("checked", again)
     assert airflow.await_end("penstock_settle", f"load_{again}", 90) == "success"
 
@@ -251,11 +250,7 @@ def test_a_held_load_asks_a_person_and_so_does_a_held_load_of_a_backfill(
     assert query(airflow, "select count(*) from airflow.asked") == [(3,)]
     decided = f"select what, actor, why from penstock.event where load_id = {load} and what = 'approved'"
     assert query(airflow, decided) == [("approved", "admin", "a refund")]
-    [event] = [
-        each
-        for each in airflow.get("assets/events", source_dag_id="penstock_settle")["asset_events"]
-        if each["extra"]["load"] == load
-    ]
+    [event] = [each for each in airflow.events("penstock_settle") if each["extra"]["load"] == load]
     assert event["extra"]["pipeline"] == "asked"
 
     # A load of a backfill is held by the same check; its request is discarded.
@@ -454,7 +449,7 @@ def test_a_stopped_stage_task_or_dead_driver_is_retried_and_loads_once(
         airflow.wait(lambda: find_driver(airflow), 300, "the first driver runs")
         airflow.fail("killed", run, "stage")  # as if a person stopped it
         airflow.wait(lambda: not find_driver(airflow), 300, "the driver has ended with its task")
-        assert not [line for line in read_command_lines(airflow) if "spark_jobs/stage.py" in line]
+        assert not [line for line in airflow.command_lines() if "spark_jobs/stage.py" in line]
 
         airflow.clear("killed", run, "stage")
         airflow.wait(lambda: find_driver(airflow), 300, "the second driver runs").kill()
@@ -513,7 +508,7 @@ def test_a_backfill_by_the_form_loads_all_gaps_and_refuses_other_offsets(
     assert query(
         airflow, "select loads, loads_done, offsets_done, actor from penstock.backfills where pipeline = 'filled'"
     ) == [(2, 2, 200, "admin")]
-    events = airflow.get("assets/events", source_dag_id="penstock_backfill")["asset_events"]
+    events = airflow.events("penstock_backfill")
     assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
 
 
@@ -556,7 +551,7 @@ def test_a_redrive_by_the_form_publishes_the_records_that_pass_now(
     assert find_line(airflow.log("penstock_redrive", run, "redrive"), "1 of 2 records are published")
     assert query(airflow, "select count(*) from airflow.redriven") == [(3,)]
     assert query(airflow, "select reason from penstock.quarantined where pipeline = 'redriven'") == [("bad_json",)]
-    [event] = airflow.get("assets/events", source_dag_id="penstock_redrive")["asset_events"]
+    [event] = airflow.events("penstock_redrive")
     assert (event["extra"]["pipeline"], event["extra"]["rows"]) == ("redriven", 1)
     decided = "select actor, why from penstock.event where what = 'redriven'"
     assert query(airflow, decided) == [("admin", "refunds are right")]
@@ -601,15 +596,6 @@ def test_a_long_topic_and_an_invalid_schedule_leave_the_other_pipelines(
 
     path.unlink()
     airflow.wait(lambda: not airflow.import_errors(), 300, "the import error is gone")
-
-
-def read_command_lines(airflow: AirflowSite) -> list[str]:
-    """Read the command lines of Airflow's processes and their children, which every user of the machine can read."""
-    lines = []
-    for pid in airflow.web.pids():
-        with suppress(OSError):
-            lines.append(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " "))
-    return lines
 
 
 def read_listening_addresses(airflow: AirflowSite) -> set[str]:

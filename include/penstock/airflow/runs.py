@@ -11,6 +11,7 @@ from penstock.errors import WrongUseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow.sdk import AssetAlias
     from airflow.sdk.definitions.context import Context
 
     from penstock.model.load import Load
@@ -46,6 +47,14 @@ def find_person(context: Context) -> str:
 def asset_of(pipeline: str) -> Asset:
     """The asset that a pipeline updates when it publishes; other DAGs can be scheduled by it."""
     return Asset(f"penstock://{pipeline}")
+
+
+def add_events(context: Context, alias: AssetAlias, uri: str, load: Load) -> None:
+    """Add a published load to the events of its pipeline's asset and of its table's asset."""
+    from penstock.airflow.lineage import table_asset
+
+    for asset in (asset_of(load.pipeline), table_asset(uri, load)):
+        context["outlet_events"][alias].add(asset, extra=describe_load(load))
 
 
 def describe_load(load: Load) -> dict[str, Any]:

@@ -34,7 +34,15 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def __init__(self, *, load_id: XComArg, **options: Any) -> None:  # noqa: ANN401
         # In cluster mode the driver would not get this task's environment, and so not the secrets.
-        super().__init__(conn_id=SPARK, deploy_mode="client", **options)
+        super().__init__(
+            conn_id=SPARK,
+            deploy_mode="client",
+            # The conf is in argv, and the transport of OpenLineage may have an API key. Spark would report no topic and
+            # no table of Penstock anyway: the publish step reports them.
+            openlineage_inject_parent_job_info=False,
+            openlineage_inject_transport_info=False,
+            **options,
+        )
         self.load_id = load_id
         self._master = ""
 

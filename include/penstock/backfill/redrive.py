@@ -32,6 +32,7 @@ from penstock.ledger.redrive import (
     plan_records,
 )
 from penstock.ledger.work_lock import working_on
+from penstock.lineage.emit import emit_lineage
 from penstock.load.failure import KNOWN_OTHERWISE, see_failure
 from penstock.load.publish import publish_load, sweep_old_attempts
 from penstock.load.redrive import stage_records
@@ -259,6 +260,7 @@ def _publish(settings: Settings, load_id: int, decision: _Decision, report: Call
     with open_ledger(settings.db) as connection:
         record_event(connection, decision.who, published.load, "redriven", decision.why)
     report(published.message)
+    emit_lineage(settings, load_id)
     return load_id
 
 

@@ -7,10 +7,12 @@ from penstock.cli.arguments import Json, LoadId, Who, Why, find_user, read_envir
 def approve(load: LoadId, *, why: Why, who: Who = None, json: Json = False) -> None:
     """Publish a held load as it is."""
     from penstock.decide.settle import approve_load
+    from penstock.lineage.emit import emit_lineage
 
     with output.exit_on_error(as_json=json, load=load):
         settings = read_environment()
         approve_load(settings.db, settings.kafka, load, who or find_user(), why)
+        emit_lineage(settings, load)
         _print_state(load, "published", as_json=json)
 
 

@@ -11,6 +11,7 @@ from penstock.errors import HeldError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
 from penstock.ledger.work_lock import working_on
+from penstock.lineage.emit import emit_lineage
 from penstock.load.failure import recording_failures
 from penstock.load.plan import plan_load, preview_plan
 from penstock.load.publish import publish_load
@@ -61,6 +62,7 @@ def _finish(settings: Settings, load_id: int, report: Callable[[str], None], spa
             next_step=advice.settle_held(load_id, verdict.load.kind),
         )
     report(publish_load(settings.db, settings.kafka, load_id).message)
+    emit_lineage(settings, load_id)
     with open_ledger(settings.db) as connection:
         return read_load(connection, load_id)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(seconds=10), timedelta(minutes=15)
+# The asset of a table is known when the publish step has reached the database: a DAG file reads no connection.
+TABLES = AssetAlias("penstock-published")
 # Airflow refuses a DAG with a longer tag.
 LONGEST_TAG = 100
 # Airflow's backfill makes a run for each date, and each of them would load what is new today.
@@ -83,9 +85,9 @@ def make_dag(pipeline: Pipeline) -> DAG:
         validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
         publish = PythonOperator(
             task_id="publish",
-            python_callable=partial(steps.publish, asset),
+            python_callable=partial(steps.publish, asset, TABLES),
             op_args=[load_id],
-            outlets=[asset],
+            outlets=[asset, TABLES],
         )
         plan >> stage >> validate >> publish
     return dag

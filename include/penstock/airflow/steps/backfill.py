@@ -10,7 +10,8 @@ from airflow.sdk import get_current_context
 from penstock.airflow.connections import read_db, read_kafka, read_kafka_of
 from penstock.airflow.declarations import read_named
 from penstock.airflow.failures import deciding_retries, send_notices
-from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
+from penstock.airflow.lineage import emit_lineage
+from penstock.airflow.runs import add_events, find_person, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,10 +51,11 @@ def publish(alias: AssetAlias, load_id: int) -> None:
     from penstock.load.publish import publish_load
 
     with deciding_retries(load=load_id):
-        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
-    log.info(published.message)
-    load = published.load
-    get_current_context()["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
+        kafka = read_kafka_of(load_id)
+        published = publish_load(read_db(), kafka, load_id)
+        log.info(published.message)
+        add_events(get_current_context(), alias, read_db(), published.load)
+    emit_lineage(read_db(), kafka, load_id)
     send_notices()
 
 

@@ -10,6 +10,7 @@ from airflow.sdk import get_current_context
 from penstock import advice
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
 from penstock.airflow.failures import deciding_retries, send_notices
+from penstock.airflow.lineage import emit_lineage, table_asset
 from penstock.airflow.runs import describe_load, refuse_unknown
 from penstock.airflow.settle_runs import DAG_ID as SETTLE
 from penstock.airflow.settle_runs import name_run, start_run
@@ -18,7 +19,7 @@ from penstock.errors import HeldError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow.sdk import Asset
+    from airflow.sdk import Asset, AssetAlias
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Kind
@@ -64,17 +65,22 @@ def validate(load_id: int) -> None:
     send_notices()
 
 
-def publish(asset: Asset, load_id: int) -> None:
-    """Publish a load, and add its ranges to the event of the asset."""
+def publish(asset: Asset, tables: AssetAlias, load_id: int) -> None:
+    """Publish a load, and add its ranges to the events of the pipeline's asset and of the table's."""
     from penstock.ledger.work_lock import working_on
     from penstock.load.publish import publish_load
 
     with deciding_retries(load=load_id), working_on(read_db(), load_id):
-        published = publish_load(read_db(), read_kafka_of(load_id), load_id)
-    log.info(published.message)
+        kafka = read_kafka_of(load_id)
+        published = publish_load(read_db(), kafka, load_id)
+        log.info(published.message)
+        table = table_asset(read_db(), published.load)
     # A second run of the task makes a second event, because the first run may have died between its COMMIT and its
     # event. Readers of the asset know the load by its number.
-    get_current_context()["outlet_events"][asset].extra = describe_load(published.load)
+    events, extra = get_current_context()["outlet_events"], describe_load(published.load)
+    events[asset].extra = extra
+    events[tables].add(table, extra=extra)
+    emit_lineage(read_db(), kafka, load_id)
     send_notices()
 
 

@@ -11,7 +11,8 @@ from airflow.sdk import get_current_context
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka
 from penstock.airflow.declarations import read_named
 from penstock.airflow.failures import deciding_retries, send_notices
-from penstock.airflow.runs import asset_of, describe_load, find_person, refuse_unknown
+from penstock.airflow.lineage import emit_lineage
+from penstock.airflow.runs import add_events, find_person, refuse_unknown
 from penstock.airflow.steps.pipeline import make_hold
 from penstock.errors import HeldError
 
@@ -49,8 +50,9 @@ def redrive(alias: AssetAlias) -> None:
             raise make_hold(error.what, pipeline.name, error.load, error.ranges, "redrive") from error
         with open_ledger(settings.db) as connection:
             for load_id in found.loads:
-                extra = describe_load(read_load(connection, load_id))
-                context["outlet_events"][alias].add(asset_of(pipeline.name), extra=extra)
+                add_events(context, alias, settings.db, read_load(connection, load_id))
+    for load_id in found.loads:
+        emit_lineage(settings.db, settings.kafka, load_id)
     for line in found.describe(pipeline.name, dry_run=dry_run):
         log.info(line)
     send_notices()

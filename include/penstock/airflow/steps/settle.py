@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from penstock import advice
 from penstock.airflow.connections import read_db, read_kafka_of
 from penstock.airflow.failures import deciding_retries, send_notices
-from penstock.airflow.runs import asset_of, describe_load
+from penstock.airflow.lineage import emit_lineage
+from penstock.airflow.runs import add_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def settle(alias: AssetAlias, decided: Mapping[str, str] | None) -> None:
     with deciding_retries(load=load_id):
         load = _decide(decision, load_id, who, why)
     if decision == APPROVE:
-        context["outlet_events"][alias].add(asset_of(load.pipeline), extra=describe_load(load))
+        add_events(context, alias, read_db(), load)
     send_notices()
 
 
@@ -43,8 +44,10 @@ def _decide(decision: str, load_id: int, who: str, why: str) -> Load:
     from penstock.decide.settle import approve_load, discard_load
 
     if decision == APPROVE:
-        published = approve_load(read_db(), read_kafka_of(load_id), load_id, who, why)
+        kafka = read_kafka_of(load_id)
+        published = approve_load(read_db(), kafka, load_id, who, why)
         log.info(published.message)
+        emit_lineage(read_db(), kafka, load_id)
         return published.load
     load = discard_load(read_db(), load_id, who, why)
     log.info("%s: load %s is discarded; %s.", load.pipeline, load_id, advice.after_discard(load.kind))
