@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.decide.rollback import roll_back
 from penstock.errors import StageError
 from penstock.verify import reread
 from producing import Account, order
@@ -60,3 +61,23 @@ def test_verification_reads_such_a_chunk_natively_and_proves_it(
 
     assert verified.faults == ()
     assert verified.chunks_reread == verified.chunks > 0
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_verification_avoids_such_a_record_between_chunks(
+    make_loader: MakeLoader, kafka: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(reread, "MOST_DISTANT", most)
+    account = Account(kafka.bootstrap, make_topic(1, **FREE))
+    loader = make_loader(account.topic)
+    account.send_orders(5)
+    loader.load()
+    account.send([LATE], timestamp=DISTANT)
+    rolled_back = loader.load()
+    account.send_orders(5, first=5)
+    loader.load()
+    roll_back(loader.db, rolled_back, "ann", "a try")
+
+    verified = loader.verify()
+
+    assert (verified.faults, verified.chunks_reread) == ((), 2)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.model.ranges import Range
+from penstock.model.ranges import Range, intersect_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.ledger.verification import StagedChunk
     from penstock.model.log import PartitionLog
+
+# So many offsets between two chunks are read too: that takes less time than another pass of Spark. A redrive of single
+# records has a chunk for each of them, and a pass for each took 0.4 s.
+BRIDGED = 50_000
 
 
 def find_chunks_in_log(chunks: Sequence[StagedChunk], partitions: Mapping[int, PartitionLog]) -> list[StagedChunk]:
@@ -46,27 +52,50 @@ def choose_share(chunks: Sequence[StagedChunk], share: float, seed: int) -> list
     return [chunks[place] for place in sorted(chosen)]
 
 
-def group_passes(chunks: Sequence[StagedChunk]) -> list[list[int]]:
-    """Group chunks, by their places: within a group, the chunks of a partition have no gap and no overlap."""
-    passes: list[list[int]] = []
-    ends: list[dict[int, int]] = []
-    for place in sorted(range(len(chunks)), key=lambda place: chunks[place].range):
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one partition that are read together, and the places of the chunks that they hold."""
+
+    range: Range
+    places: tuple[int, ...]
+
+
+def find_spans(
+    chunks: Sequence[StagedChunk], places: Iterable[int], avoided: Sequence[Range] = (), bridged: int = BRIDGED
+) -> list[Span]:
+    """Join chunks to spans: chunks that overlap, and chunks with at most `bridged` offsets between them.
+
+    A span skips no avoided offset, unless a chunk holds it.
+    """
+    joined: list[list[int]] = []
+    ranges: list[Range] = []
+    for place in sorted(places, key=lambda place: chunks[place].range):
         range_ = chunks[place].range
-        start = range_.from_offset
-        possible = (number for number, end in enumerate(ends) if end.get(range_.partition, start) == start)
-        number = next(possible, len(passes))
+        if ranges and _is_near(ranges[-1], range_, avoided, bridged):
+            until = max(ranges[-1].until_offset, range_.until_offset)
+            ranges[-1] = Range(range_.partition, ranges[-1].from_offset, until)
+            joined[-1].append(place)
+        else:
+            ranges.append(range_)
+            joined.append([place])
+    return [Span(range_, tuple(held)) for range_, held in zip(ranges, joined, strict=True)]
+
+
+def _is_near(before: Range, range_: Range, avoided: Sequence[Range], bridged: int) -> bool:
+    if before.partition != range_.partition or range_.from_offset - before.until_offset > bridged:
+        return False
+    gap = Range(range_.partition, before.until_offset, max(before.until_offset, range_.from_offset))
+    return not intersect_ranges([gap], list(avoided))
+
+
+def group_passes(spans: Iterable[Span]) -> list[list[Span]]:
+    """Group spans to passes: a pass has at most one span of each partition."""
+    passes: list[list[Span]] = []
+    known: Counter[int] = Counter()
+    for span in spans:
+        number = known[span.range.partition]
+        known[span.range.partition] += 1
         if number == len(passes):
             passes.append([])
-            ends.append({})
-        passes[number].append(place)
-        ends[number][range_.partition] = range_.until_offset
+        passes[number].append(span)
     return passes
-
-
-def join_ranges(ranges: Sequence[Range]) -> list[Range]:
-    """Join the ranges of one group to one range for each partition."""
-    joined: dict[int, Range] = {}
-    for range_ in sorted(ranges):
-        first = joined.get(range_.partition, range_)
-        joined[range_.partition] = Range(range_.partition, first.from_offset, range_.until_offset)
-    return list(joined.values())

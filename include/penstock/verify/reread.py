@@ -6,10 +6,11 @@ The records must have the fingerprint that the load recorded, and must give, dec
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from contextlib import ExitStack, closing
 from dataclasses import astuple, dataclass, field
 from functools import reduce
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from penstock.model.ranges import Chunk, intersect_ranges
 from penstock.records.fingerprint import LogFingerprint
 from penstock.spark.error_transport import TaskError, first_words, recover_error
 from penstock.target.base import RowSum
-from penstock.verify.chunks import group_passes, join_ranges
+from penstock.verify.chunks import BRIDGED, find_spans, group_passes
 from penstock.verify.rebuilt_rows import ComparedOffsets, RebuiltTable, make_recipe
 
 if TYPE_CHECKING:
@@ -44,18 +45,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.ledger.verification import RequestedChunk, StagedChunk
+    from penstock.model.ranges import Range
     from penstock.model.records import Batch
     from penstock.settings import Settings
+    from penstock.verify.chunks import Span
     from penstock.verify.rebuilt_rows import Recipe
-
-    Starts = tuple[list[int], list[int]]
 
 log = logging.getLogger(__name__)
 
 # The pieces of the log that one Spark job reads: Spark needs longer to plan hundreds of pieces than to read them.
 PASSES_PER_JOB = 16
 # If so many chunks of a job have a record that Spark cannot hold, all others of the job are read natively too: each of
-# them would cost another try of the job.
+# them would cost another try of the job. For the same reason nothing between chunks is read after so many such records.
 MOST_DISTANT = 3
 RESULT_COLUMNS = "place int, records bigint, hash bigint, rows bigint, row_hash string"
 
@@ -183,7 +184,8 @@ def read_natively(source: Source, requests: Sequence[Request]) -> list[ChunkSums
 
 def read_with_spark(spark: SparkSession, source: Source, requests: Sequence[Request]) -> list[ChunkSums]:
     """Read chunks with Spark's own Kafka source, and those that it cannot read with the native reader."""
-    passes = group_passes([each.chunk for each in requests])
+    chunks = [each.chunk for each in requests]
+    passes = group_passes(find_spans(chunks, range(len(chunks))))
     sums: dict[int, ChunkSums] = {}
     for first in range(0, len(passes), PASSES_PER_JOB):
         sums |= _read_passes(spark, source, requests, passes[first : first + PASSES_PER_JOB])
@@ -191,66 +193,89 @@ def read_with_spark(spark: SparkSession, source: Source, requests: Sequence[Requ
 
 
 def _read_passes(
-    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[int]]
+    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[Span]]
 ) -> dict[int, ChunkSums]:
-    """Read the chunks of some passes. A chunk with a record that Spark cannot hold is read by the native reader."""
+    """Read the chunks of some passes. A chunk with a record that Spark cannot hold is read by the native reader.
+
+    Such a record between chunks is avoided.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    chunks = [each.chunk for each in requests]
     natively: dict[int, ChunkSums] = {}
+    avoided: list[Range] = []
+    bridged = BRIDGED
     while passes:
         try:
             return natively | _run_job(spark, source, requests, passes)
         except (PySparkException, Py4JError) as failure:
             distant = find_distant_record(str(failure))
-            left = [place for places in passes for place in places]
-            held = [place for place in left if distant and intersect_ranges([requests[place].chunk.range], [distant])]
-            if not held:
+            left = [place for spans in passes for span in spans for place in span.places]
+            held = [place for place in left if distant and intersect_ranges([chunks[place].range], [distant])]
+            if distant is None or not (held or bridged):
                 raise
-        if len(natively) >= MOST_DISTANT:
+        if not held:
+            avoided.append(distant)
+            bridged = BRIDGED if len(avoided) < MOST_DISTANT else 0
+        elif len(natively) >= MOST_DISTANT:
             held = left
-        log.warning("topic %s: %d chunks are read natively, for the timestamps of records.", source.topic, len(held))
-        natively |= zip(held, read_natively(source, [requests[place] for place in held]), strict=True)
+        if held:
+            log.warning("topic %s: %d chunks are read natively, for timestamps of records.", source.topic, len(held))
+            natively |= zip(held, read_natively(source, [requests[place] for place in held]), strict=True)
         left = [place for place in left if place not in natively]
-        passes = [[left[at] for at in places] for places in group_passes([requests[place].chunk for place in left])]
+        passes = group_passes(find_spans(chunks, left, avoided, bridged))
     return natively
 
 
 def _run_job(
-    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[int]]
+    spark: SparkSession, source: Source, requests: Sequence[Request], passes: Sequence[Sequence[Span]]
 ) -> dict[int, ChunkSums]:
     """Read the chunks of some passes in one job. Spark may split the log anywhere, because sums need no order."""
     chunks = [each.chunk for each in requests]
-    sums = {place: ChunkSums() for places in passes for place in places}
-    frames = [_open_pass(spark, source, chunks, places, number) for number, places in enumerate(passes)]
+    sums = {place: ChunkSums() for spans in passes for span in spans for place in span.places}
+    frames = [_open_pass(spark, source, spans, number) for number, spans in enumerate(passes)]
     union = reduce(lambda left, right: left.unionAll(right), frames)
-    starts = [_list_starts(chunks, places) for places in passes]
-    for row in union.mapInArrow(make_hasher(requests, starts), RESULT_COLUMNS).collect():
+    bounds = [{span.range.partition: list_bounds(chunks, span) for span in spans} for spans in passes]
+    for row in union.mapInArrow(make_hasher(requests, bounds), RESULT_COLUMNS).collect():
         found = LogFingerprint(row["records"], row["hash"])
         sums[row["place"]].add(ChunkSums(found, RowSum(row["rows"], int(row["row_hash"]))))
     return sums
 
 
-def _open_pass(
-    spark: SparkSession, source: Source, chunks: Sequence[StagedChunk], places: Sequence[int], number: int
-) -> DataFrame:
-    frame = open_frame(spark, source, join_ranges([chunks[place].range for place in places]))
+def _open_pass(spark: SparkSession, source: Source, spans: Sequence[Span], number: int) -> DataFrame:
+    frame = open_frame(spark, source, [span.range for span in spans])
     return frame.selectExpr(f"{number} as pass", "*")
 
 
-def _list_starts(chunks: Sequence[StagedChunk], places: Sequence[int]) -> dict[int, Starts]:
-    """List the first offsets of the chunks of a pass, and their places, by partition."""
-    starts: dict[int, Starts] = {}
-    for place in places:
-        range_ = chunks[place].range
-        offsets, numbers = starts.setdefault(range_.partition, ([], []))
-        offsets.append(range_.from_offset)
-        numbers.append(place)
-    return starts
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The chunks of a span in the order of their first offsets: their places and offsets.
+
+    `reach` is the end of the longest chunk so far, so that a search finds the first chunk that may hold an offset.
+    """
+
+    places: tuple[int, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    reach: tuple[int, ...]
+
+    def find(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """Find the chunks that hold offsets from `first` to `last`: place, start and end."""
+        for at in range(bisect_right(self.reach, first), bisect_right(self.starts, last)):
+            if self.ends[at] > first:
+                yield self.places[at], self.starts[at], self.ends[at]
+
+
+def list_bounds(chunks: Sequence[StagedChunk], span: Span) -> Bounds:
+    """List the chunks of a span."""
+    ranges = [chunks[place].range for place in span.places]
+    ends = tuple(range_.until_offset for range_ in ranges)
+    return Bounds(span.places, tuple(range_.from_offset for range_ in ranges), ends, tuple(accumulate(ends, max)))
 
 
 def make_hasher(
-    requests: Sequence[Request], passes: Sequence[Mapping[int, Starts]]
+    requests: Sequence[Request], passes: Sequence[Mapping[int, Bounds]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that runs on the executors: it takes records and returns fingerprints of chunks."""
 
@@ -267,13 +292,17 @@ def make_hasher(
     return hash_parts
 
 
-def _split(passes: Sequence[Mapping[int, Starts]], part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split a batch by chunk. Spark makes batches of one piece of the log: of one pass and one partition."""
-    first_offsets, places = passes[part["pass"][0].as_py()][part["partition"][0].as_py()]
-    numbers = np.searchsorted(np.asarray(first_offsets), part["offset"].to_numpy(), side="right") - 1
-    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(part)]
-    for start, until in pairwise(bounds):
-        yield places[numbers[start]], part.slice(start, until - start)
+def _split(passes: Sequence[Mapping[int, Bounds]], part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a batch by chunk. Spark makes batches of one piece of the log: of one pass and one partition.
+
+    Records between chunks are skipped; a record of two chunks is in the pieces of both.
+    """
+    bounds = passes[part["pass"][0].as_py()][part["partition"][0].as_py()]
+    offsets = part["offset"].to_numpy()
+    for place, start, end in bounds.find(int(offsets[0]), int(offsets[-1])):
+        first, until = np.searchsorted(offsets, (start, end))
+        if first < until:
+            yield place, part.slice(first, until - first)
 
 
 def _make_result(place: int, sums: ChunkSums) -> pa.RecordBatch:
