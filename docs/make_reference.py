@@ -67,8 +67,9 @@ Checks that several pipelines share stand in files beside the declarations:
 Editors complete a suite with the first line `# yaml-language-server: $schema=../suite.schema.json`, and the defaults
 with `quality.schema.json`, if these schemas are beside the declarations.
 
-A value that a pipeline declares itself wins over the default, also if it is null. Checks of `quality.yaml` count as the
-suite `defaults`. A suite that a pipeline and the defaults both name is run once.
+A value that a pipeline declares itself wins over the default, also if it is null (`dedupe: null`, `alerts: null`). The
+default rules come after the pipeline's own, and a rule of the pipeline replaces the default rule of the same name.
+Checks of `quality.yaml` count as the suite `defaults`. A suite that a pipeline and the defaults both name is run once.
 
 A load keeps the checks that it was planned with: a later change of a suite counts from the next load. A mistake in a
 suite is reported with the suite's file and line, and stops only the pipelines that use it.

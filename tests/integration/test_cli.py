@@ -265,6 +265,46 @@ def test_an_unreachable_database_is_reported_without_its_password(cli: Cli) -> N
     assert "canary" not in out + messages
 
 
+def test_a_run_applies_the_suites_that_it_names_and_the_defaults_of_its_folder(
+    cli: Cli, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    write_declaration(cli.folder, account.topic, suites=["finance"], rules=[{"name": "known", "where": "id <> 7"}])
+    write_declaration(cli.folder, account.topic, name="plain", quality={"defaults": False})
+    (cli.folder / "suites").mkdir()
+    between = "expect: expect_column_values_to_be_between, column: id"
+    (cli.folder / "suites" / "finance.yaml").write_text(
+        f"checks:\n- {{{between}, max_value: 4, severity: warning}}\n- {{{between}, min_value: 1}}\n"
+    )
+    (cli.folder / "quality.yaml").write_text(
+        "checks: [{expect: expect_table_row_count_to_be_between, max_value: 100}]\n"
+        "rules: [{name: known, where: id <> 8}, {name: positive, where: id > 0}]\n"
+        "dedupe: {by: [id]}\nalerts: oncall\n"
+    )
+    account.send([b'{"id": %d}' % number for number in (-1, 5, 5, 7, 8)])
+
+    assert cli.document("run", "orders")[1]["state"] == "published"
+
+    def query(text: str) -> list[Any]:
+        with psycopg.connect(superuser(cli.environment["PENSTOCK_DB"])) as connection:
+            return connection.execute(text.encode()).fetchall()
+
+    assert query("select id from analytics.orders order by 1") == [(5,), (8,)]
+    assert query('select "offset", reason, rule from penstock.quarantined order by 1') == [
+        (0, "rule", "positive"), (2, "duplicate", None), (3, "rule", "known"),
+    ]  # fmt: skip
+    assert query(
+        "select expectation, suite, severity, success from penstock.check_results where suite is not null order by 2, 3"
+    ) == [
+        ("expect_table_row_count_to_be_between", "defaults", "error", True),
+        ("expect_column_values_to_be_between", "finance", "error", True),
+        ("expect_column_values_to_be_between", "finance", "warning", False),
+    ]
+    assert query("select kind, route from penstock.notices") == [("digest", "oncall")]
+    assert cli.document("run", "plain")[1]["state"] == "published"
+    assert query("select count(*) from analytics.plain") == [(5,)]
+
+
 def test_a_load_is_verified_rolled_back_and_backfilled_as_two_loads(
     cli: Cli, kafka: Broker, make_topic: MakeTopic
 ) -> None:

@@ -204,6 +204,47 @@ def test_every_pipeline_gets_the_defaults_unless_it_leaves_them_out(tmp_path: Pa
     assert list(read_pipelines(tmp_path)) == ["orders"], "the file of defaults is no pipeline"
 
 
+MORE_DEFAULTS = """\
+rules:
+  - {name: positive, where: id > 0}
+  - {name: short, where: length(note) < 9}
+dedupe: {by: [id]}
+alerts: oncall
+"""
+
+
+def test_rules_dedupe_and_alerts_have_defaults_that_a_pipeline_overrides(tmp_path: Path) -> None:
+    write(tmp_path, MORE_DEFAULTS, "quality.yaml")
+    plain = declared(tmp_path)
+    assert [rule.name for rule in plain.rules] == ["positive", "short"]
+    assert (plain.dedupe and plain.dedupe.by, [route.to for route in plain.alerts]) == (("id",), ["oncall"])
+    rules = [{"name": "early", "where": "id < 9"}, {"name": "short", "where": "length(note) < 99"}]
+    own = declared(tmp_path, rules=rules, dedupe=None, alerts=None)
+    assert [(rule.name, rule.where) for rule in own.rules] == [
+        ("early", "id < 9"), ("short", "length(note) < 99"), ("positive", "id > 0"),
+    ]  # fmt: skip
+    assert (own.dedupe, own.alerts) == (None, ())
+    page = write_page(plain)
+    assert "- rule `positive`: `id > 0`" in page
+    assert "copies by `id`" in page
+    without = declared(tmp_path, quality={"defaults": False})
+    assert (without.rules, without.dedupe, without.alerts) == ((), None, ())
+
+
+def test_mistakes_in_default_rules_dedupe_and_alerts_are_named_with_their_line(tmp_path: Path) -> None:
+    wrong = MORE_DEFAULTS.replace("[id]", "[ids]").replace("where: length", "were: length").replace("oncall", "a/b")
+    write(tmp_path, wrong, "quality.yaml")
+    own = [{"name": "early", "where": "id < 9"}]
+    assert [line.split("; ")[0].split(" (did")[0] for line in mistakes(tmp_path, rules=own)] == [
+        "quality.yaml:3: rules[1].were: used by orders: unknown name",
+        "quality.yaml:3: rules[1]: used by orders: has no condition",
+        "quality.yaml:4: dedupe.by[0]: used by orders: unknown column 'ids'",
+        "quality.yaml:5: alerts[0].to: used by orders: not a valid id of an Airflow connection",
+    ]
+    write(tmp_path, "rules:\n- 5\n", "quality.yaml")
+    assert mistakes(tmp_path)[0].startswith("quality.yaml:2: rules[0]: used by orders: must be a mapping, not 5")
+
+
 def test_mistakes_of_the_defaults_are_named_with_their_line(tmp_path: Path) -> None:
     write(tmp_path, DEFAULTS.replace("1000", "many").replace("min_value", "min_valu"), "quality.yaml")
     assert [line.split("; ")[0].split(" (did")[0] for line in mistakes(tmp_path)] == [

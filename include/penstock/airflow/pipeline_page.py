@@ -64,7 +64,7 @@ Every load: each planned offset is a row, a quarantined record or a hole; no off
 
 {checks}
 
-{poison}
+{rules}{poison}
 
 ## Where to look
 
@@ -90,6 +90,7 @@ def write_page(pipeline: Pipeline) -> str:
         columns="\n".join(map(_explain_column, pipeline.columns)),
         carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key)),
         checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds no checks of its own.",
+        rules=_explain_rules(pipeline),
         poison=_explain_rejections(pipeline),
         on_loss=_explain_loss(pipeline),
         tries=pipeline.retries + 1,
@@ -117,6 +118,22 @@ def _explain_check(check: Check) -> str:
     arguments = ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in check.arguments.items())
     suite = f" of the suite `{check.suite}`" if check.suite else ""
     return f"- `{check.expect}`{suite} ({arguments}): a failure {consequence}."
+
+
+def _explain_rules(pipeline: Pipeline) -> str:
+    """A row that fails one of these goes to the quarantine, before the checks run."""
+    lines = []
+    for rule in pipeline.rules:
+        arguments = ", ".join(f"{name} = {json.dumps(value, default=str)}" for name, value in rule.arguments.items())
+        lines.append(f"- rule `{rule.name}`: `{rule.where or f'{rule.expect} ({arguments})'}`")
+    if pipeline.dedupe:
+        within = f" within {pipeline.dedupe.within}" if pipeline.dedupe.within else " within the load"
+        lines.append(f"- later copies by `{', '.join(pipeline.dedupe.by)}`{within}")
+    if not lines:
+        return ""
+    return "\n".join(
+        ["Before the checks, rows that fail a rule go to the quarantine, and the load continues:", "", *lines, "", ""]
+    )
 
 
 def _explain_rejections(pipeline: Pipeline) -> str:

@@ -52,6 +52,12 @@ class DefaultsFile(BaseModel):
         default=(), description="a list of checks that every pipeline gets after its own, written as there"
     )
     suites: tuple[StrictStr, ...] = Field(default=(), description="a list of suites that every pipeline gets")
+    rules: tuple[Any, ...] = Field(
+        default=(),
+        description="a list of rules that every pipeline gets after its own; a rule of the same name replaces one",
+    )
+    dedupe: Any = Field(default=None, description="dedupe of the pipelines that do not declare it")
+    alerts: Any = Field(default=None, description="alerts of the pipelines that do not declare it")
     max_quarantined: Any = Field(default=None, description="max_quarantined of the pipelines that do not declare it")
     keep_quarantine_days: Any = Field(
         default=None, description="keep_quarantine_days of the pipelines that do not declare it"
@@ -61,7 +67,7 @@ class DefaultsFile(BaseModel):
     )
 
 
-SETTINGS = tuple(name for name in DefaultsFile.model_fields if name not in ("checks", "suites"))
+SETTINGS = tuple(name for name in DefaultsFile.model_fields if name not in ("checks", "suites", "rules"))
 
 
 class Found(NamedTuple):
@@ -186,6 +192,7 @@ def combine(path: Path, document: Document, shared: Shared) -> Combined:
             combined.data[name] = defaults.data[name]
             combined.sources[(name,)] = Source(defaults.path, defaults.document, (name,))
     _add_checks(combined, defaults, DEFAULTS)
+    _add_rules(combined, defaults)
     for at, name in enumerate(defaults.data.get("suites", ())):
         part, what = _find_suite(shared, name)
         if part is None:
@@ -248,6 +255,20 @@ def _add_checks(combined: Combined, part: Part, suite: str) -> None:
         combined.sources["checks", len(checks)] = source
         checks.append(check)
     combined.data["checks"] = checks
+
+
+def _add_rules(combined: Combined, defaults: Part) -> None:
+    """Add the default rules whose names the declaration's own rules do not have."""
+    own = combined.data.get("rules", [])
+    if not isinstance(own, list):
+        return
+    names = {rule.get("name") for rule in own if isinstance(rule, dict)}
+    rules = list(own)
+    for at, rule in enumerate(defaults.data.get("rules", ())):
+        if not isinstance(rule, dict) or rule.get("name") not in names:
+            combined.sources["rules", len(rules)] = Source(defaults.path, defaults.document, ("rules", at))
+            rules.append(rule)
+    combined.data["rules"] = rules
 
 
 def _read_part(path: Path, model: type[SuiteFile | DefaultsFile]) -> Part:
