@@ -32,12 +32,13 @@ class Endpoint:
         self.requests: list[Request] = []
         self.wait = 0.0
         self.status = 200
-        self.stopped = threading.Event()
+        self.asked, self.stopped = threading.Event(), threading.Event()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.asked.set()
                 endpoint.stopped.wait(endpoint.wait)
                 endpoint.take(Request(self.path, dict(self.headers), body))
                 self.send_response(endpoint.status)

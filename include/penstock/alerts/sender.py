@@ -57,8 +57,10 @@ def send_due(db: str, find_urls: FindUrls, seconds: float = 2 * SECONDS_EACH, mo
             urls = {route: each for route, each in found.items() if each is not None}
             notices = claim_notices(connection, list(urls), most) if urls else []
             connection.commit()
-            by_route = groupby(sorted(notices, key=lambda each: each.route), lambda each: each.route)
-            return sum(_send_route(connection, list(each), urls[route], deadline) for route, each in by_route)
+            by_route = [list(each) for _, each in groupby(sorted(notices, key=_get_route), _get_route)]
+            # Receivers that did not take a notice before come last: they may use up the time.
+            by_route.sort(key=lambda each: max(notice.attempts for notice in each))
+            return sum(_send_route(connection, each, urls[each[0].route], deadline) for each in by_route)
     except (psycopg.Error, PenstockError) as error:
         log.warning("the notices that are due were not sent: %s", type(error).__name__)
         return 0
@@ -82,6 +84,10 @@ def _find(find_urls: FindUrls, route: str) -> list[str] | PenstockError | None:
         return error
 
 
+def _get_route(notice: Notice) -> str:
+    return notice.route
+
+
 def _send_route(
     connection: Connection, notices: Sequence[Notice], urls: list[str] | PenstockError, deadline: float
 ) -> int:
@@ -90,6 +96,10 @@ def _send_route(
     groups = _group(notices)
     for place, group in enumerate(groups):
         ids = [notice.notice_id for notice in group]
+        if deadline <= time.monotonic():
+            return_notices(connection, [notice.notice_id for rest in groups[place:] for notice in rest])
+            connection.commit()
+            break
         error = _send(group, urls, deadline)
         if error is None:
             finish_notices(connection, ids)
@@ -114,9 +124,7 @@ def _group(notices: Sequence[Notice]) -> list[list[Notice]]:
 def _send(group: Sequence[Notice], urls: list[str] | PenstockError, deadline: float) -> str | None:
     if isinstance(urls, PenstockError):
         return urls.what
-    left = deadline - time.monotonic()
-    if left <= 0:
-        return "no time left in this process"
+    left = max(0.0, deadline - time.monotonic())
     message = write_digest(group) if group[0].notice == "digest" else write_notice(group[0])
     return send_message(urls, message, min(SECONDS_EACH, left))
 

@@ -154,7 +154,8 @@ set last_error = %(error)s,
 where notice_id = any(%(notice_ids)s) and sent_at is null
 
 -- name: return_notices
--- Returns notices that were claimed and not tried, because their receiver did not answer another notice.
+-- Returns notices that were claimed and not tried, because their receiver did not answer another notice, or because the
+-- time of the process was over.
 update penstock.notice
 set attempts = attempts - 1, next_attempt_at = clock_timestamp() + interval '30 seconds'
 where notice_id = any(%(notice_ids)s) and sent_at is null

@@ -20,7 +20,7 @@ from penstock.quality.gx import get_expectation_impl
 from penstock.quality.observation import observe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from great_expectations.core.expectation_validation_result import ExpectationValidationResult
     from great_expectations.expectations.expectation import Expectation
@@ -59,23 +59,44 @@ def _gather(connection: Connection, load: Load, check: Check) -> dict[str, Any]:
     if check.expect not in OWN_EXPECTATIONS:
         return arguments
     across = arguments.pop("across", None)
-    same_generation = check.expect in _OF_ONE_GENERATION
-    start = across and find_window_start(
-        connection, load.load_id, parse_window(across), same_generation=same_generation
-    )
-    if start is not None:  # without earlier loads there is nothing to look up
-        arguments |= {"history": str(load.declaration.target), "since_load": start}
-        if check.expect == "expect_key_order_within_partition":
-            # A live load begins at the position: all published offsets of its generation are lower.
-            arguments["history_is_before"] = load.kind == "live"
-    if check.expect == "expect_key_in_one_partition":
-        arguments["added_partitions"] = find_added_partitions(connection, load.generation_id)
-    if check.expect == "expect_volume_as_usual":
-        weeks = arguments.get("weeks", get_expectation_impl(check.expect).__fields__["weeks"].default)
-        arguments["baseline"] = read_usual_volumes(connection, load.load_id, weeks)
-    if check.expect == READ_AGAIN:
-        arguments["chunks"] = [asdict(each) for each in read_chunks_read_twice(connection, load.load_id, load.attempt)]
-    return arguments
+    if across is not None:
+        arguments |= _find_history(connection, load, check.expect, across)
+    give = _GIVEN.get(check.expect)
+    return arguments | give(connection, load, arguments) if give else arguments
+
+
+def _find_history(connection: Connection, load: Load, expect: str, across: str) -> dict[str, Any]:
+    """The earlier loads to look up; no argument if there are none."""
+    one_generation = expect in _OF_ONE_GENERATION
+    start = find_window_start(connection, load.load_id, parse_window(across), same_generation=one_generation)
+    if start is None:
+        return {}
+    history = {"history": str(load.declaration.target), "since_load": start}
+    if expect != "expect_key_order_within_partition":
+        return history
+    # A live load begins at the position: all published offsets of its generation are lower.
+    return {**history, "history_is_before": load.kind == "live"}
+
+
+def _give_added_partitions(connection: Connection, load: Load, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"added_partitions": find_added_partitions(connection, load.generation_id)}
+
+
+def _give_usual_volumes(connection: Connection, load: Load, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    weeks = arguments.get("weeks", get_expectation_impl("expect_volume_as_usual").__fields__["weeks"].default)
+    return {"baseline": read_usual_volumes(connection, load.load_id, weeks)}
+
+
+def _give_chunks_read_twice(connection: Connection, load: Load, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"chunks": [asdict(each) for each in read_chunks_read_twice(connection, load.load_id, load.attempt)]}
+
+
+# The arguments that an expectation needs from the ledger.
+_GIVEN: dict[str, Callable[[Connection, Load, Mapping[str, Any]], dict[str, Any]]] = {
+    "expect_key_in_one_partition": _give_added_partitions,
+    "expect_volume_as_usual": _give_usual_volumes,
+    READ_AGAIN: _give_chunks_read_twice,
+}
 
 
 def build_expectation(check: Check, arguments: dict[str, Any], **meta: object) -> Expectation:
