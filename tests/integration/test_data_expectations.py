@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from penstock import (
     ExpectBusinessIdUnique,
@@ -19,11 +23,12 @@ from penstock import (
     ExpectSequenceWithoutGaps,
     ExpectVolumeAsUsual,
 )
+from penstock.quality.data.batch import PostgresBatch
 from penstock.quality.gx import get_context
 from privileges import superuser
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -76,8 +81,6 @@ def validate(request: pytest.FixtureRequest) -> Validate:
 
 def _validate_in_postgresql(uri: str) -> Validate:
     def validate(expectation: Any, rows: Sequence[Row], earlier: Sequence[Row] = ()) -> Any:
-        from sqlalchemy.pool import NullPool
-
         described = ", ".join(map(" ".join, zip(COLUMNS, TYPES, strict=True)))
         with psycopg.connect(uri) as connection:
             connection.execute("create schema if not exists analytics")
@@ -188,6 +191,51 @@ def test_records_after_the_batch_or_before_the_window_do_not_count(validate: Val
 def test_ids_that_come_once_pass(validate: Validate) -> None:
     rows = [*RISING, row(0, 10, order_id=None), row(0, 11, order_id=None)]
     assert validate(ExpectBusinessIdUnique(columns=["order_id"]), rows).success
+
+
+@pytest.mark.parametrize(
+    ("type_", "one", "same", "other"),
+    [
+        ("text", "a", "a", "a "),
+        ("character(3)", "a", "a ", "b"),
+        ("bytea", r"\x6162", "ab", "abc"),
+        ("numeric", "1.0", "1.00", "1.01"),
+        ("double precision", "0", "-0", "1e-300"),
+        ("jsonb", '{"a": 1.0}', '{"a": 1.00}', '{"a": "1.0"}'),
+        ("uuid", "A0EEBC999C0B4EF8BB6D6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "0" * 32),
+    ],
+)
+def test_equal_ids_are_copies_however_they_are_written(db: str, type_: str, one: str, same: str, other: str) -> None:
+    found = _ask_for_copies(db, type_, [one, other, same])
+    assert [(row["_offset"], row["other_offset"]) for row in found] == [(2, 0)]
+    assert _ask_for_copies(db, type_, [one, other]) == []
+
+
+def test_ids_are_compared_once_and_not_in_each_parallel_worker(db: str) -> None:
+    eager = "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0"
+    plan = "\n".join(row["QUERY PLAN"] for row in _ask_for_copies(db, "bigint", range(1000), "explain ", eager))
+    scans = [line for line in plan.splitlines() if "Scan on batch" in line]
+    assert "CTE suspected" in plan, plan
+    assert len(scans) == 3, plan
+
+
+def _ask_for_copies(db: str, type_: str, ids: Iterable[object], before: str = "", options: str = "") -> list[Any]:
+    """Run the query of ExpectBusinessIdUnique on rows with some ids, or explain it."""
+    with psycopg.connect(superuser(db)) as connection:
+        connection.execute("create schema if not exists analytics")
+        connection.execute("drop table if exists analytics.batch")
+        connection.execute(
+            f"create table analytics.batch (id {type_}, _partition int, _offset bigint, _timestamp timestamptz)"
+        )
+        with connection.cursor().copy("copy analytics.batch (_partition, _offset, id) from stdin") as copy:
+            for offset, id_ in enumerate(ids):
+                copy.write_row((0, offset, id_))
+        connection.execute("analyze analytics.batch")
+    uri = make_conninfo(superuser(db), options=options)
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(uri), poolclass=NullPool)
+    with engine.connect() as connected:
+        batch = PostgresBatch(connected, sql.Identifier("analytics", "batch"))
+        return list(batch.ask(before + ExpectBusinessIdUnique(columns=["id"]).write_query(batch)))
 
 
 def test_copies_are_told_apart_by_their_distance(validate: Validate) -> None:

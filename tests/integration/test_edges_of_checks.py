@@ -137,6 +137,30 @@ def test_a_suite_that_dies_with_its_session_is_no_verdict_and_a_retry_is_one(db:
     assert validate_load(db, load_id).passed
 
 
+def test_a_count_that_dies_beside_the_checks_is_no_verdict(db: str) -> None:
+    load_id = stage_rows(
+        db, pipeline=declare("topic", checks=[{"expect": "expect_business_id_unique", "columns": ["id"]}])
+    )
+    found: list[str] = []
+
+    def validate() -> None:
+        with pytest.raises(ChecksCrashedError) as caught:
+            validate_load(db, load_id)
+        found.append(str(caught.value))
+
+    waiting = "from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    with locked(db, "lock table penstock.quarantine in access exclusive mode"):
+        validating = Thread(target=validate)
+        validating.start()
+        await_blocked(db, 60)
+        change(db, f"select pg_terminate_backend(pid) {waiting}")
+        validating.join(60)
+    assert len(found) == 1
+    assert "crashed" in found[0]
+    assert query(db, "select state from penstock.load") == [("staged",)]
+    assert validate_load(db, load_id).passed
+
+
 def test_no_check_of_columns_fails_on_a_load_without_rows(db: str) -> None:
     pipeline = declare_every_check()
     holes = [(partition, offset) for partition in (0, 1) for offset in range(5)]

@@ -439,7 +439,7 @@ def test_severities_reach_great_expectations(db: str) -> None:
     check = {"expect": "expect_column_values_to_not_be_null", "column": "id"}
     load_id = stage_rows(db, pipeline=declare("topic", checks=[check, {**check, "severity": "warning"}]))
     with connect(db) as connection:
-        suite = build_suite(read_load(connection, load_id), [], [{"column": "id"}] * 2)
+        suite = build_suite(read_load(connection, load_id), [{"column": "id"}] * 2)
 
     assert [expectation.severity for expectation in suite.expectations] == ["critical"] * (len(BUILTIN) + 1) + [
         "warning"

@@ -6,7 +6,8 @@ import logging
 import re
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
@@ -15,6 +16,7 @@ from penstock import advice
 from penstock.errors import ChecksCrashedError
 from penstock.ledger.connection import connect
 from penstock.model.load import CheckResult
+from penstock.quality.asking import asking_side_by_side
 from penstock.quality.checker import STOPPED, Access, choose_access, grant_reads, open_checker, refuse_strong
 from penstock.quality.counts import MOST_SAMPLES, AttemptCounts, count_attempt
 from penstock.quality.declared import (
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Check
     from penstock.ledger.check_result import RowSums
     from penstock.model.load import Load
-    from penstock.quality.counts import PartitionCounts
     from penstock.quality.expectations import PartitionsExpectation
 
     Results = Mapping[int, ExpectationValidationResult]
@@ -77,10 +78,12 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
     """Run all checks on the load's current attempt. If one check crashes, no result counts."""
     with _quiet():
         try:
-            access, counts, arguments = _prepare(db_uri, load, checker_uri)
+            access, arguments = _prepare(db_uri, load, checker_uri)
             refuse_strong(access, load)
-            suite = build_suite(load, counts.partitions, arguments)
-            results = open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
+            suite = build_suite(load, arguments)
+            with asking_side_by_side(partial(_count, db_uri, load)) as asking:
+                results = open_batch(access, load).validate(suite, result_format=RESULT_FORMAT).results
+                counts = asking.counts.result()
         except ChecksCrashedError:
             raise
         except Exception as error:
@@ -112,14 +115,14 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def build_suite(load: Load, counts: Sequence[PartitionCounts], arguments: Sequence[dict[str, Any]]) -> ExpectationSuite:
+def build_suite(load: Load, arguments: Sequence[dict[str, Any]]) -> ExpectationSuite:
     """Build the expectations of a load. Each carries its place in the suite, by which its result is found.
 
     `arguments` are those of the declared checks that apply to the load.
     """
     builtin = name_builtin(load)
     first = len(builtin)
-    given = {"load_id": load.load_id, "attempt": load.attempt, "counts": [asdict(each) for each in counts]}
+    given = {"load_id": load.load_id, "attempt": load.attempt}
     return ExpectationSuite(
         name=f"load_{load.load_id}",
         expectations=[
@@ -150,19 +153,24 @@ def _build_declared(load: Load, check: Check, arguments: dict[str, Any], place: 
         raise _crashed(load, check.expect, f"{type(error).__name__}: {error}", check.suite) from error
 
 
-def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, AttemptCounts, list[dict[str, Any]]]:
-    """Count the attempt and read the ledger with the loader's rights, and grant the checks to read the rows."""
+def _prepare(db_uri: str, load: Load, checker_uri: str | None) -> tuple[Access, list[dict[str, Any]]]:
+    """Read the ledger with the loader's rights, and grant the checks to read the rows."""
     with connect(db_uri) as connection:
         access = choose_access(connection, db_uri, checker_uri)
         if access.is_other:
             grant_reads(connection, load, with_target=reads_history(load))
         connection.commit()
+        return access, gather_arguments(connection, load)
+
+
+def _count(db_uri: str, load: Load) -> AttemptCounts:
+    """Count the attempt with the loader's rights."""
+    with connect(db_uri) as connection:
 
         def ask(statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
             return connection.cursor(row_factory=dict_row).execute(statement.encode(), values).fetchall()
 
-        counts = count_attempt(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
-        return access, counts, gather_arguments(connection, load)
+        return count_attempt(ask, attempt_table(load.load_id, load.attempt), load.load_id, load.attempt)
 
 
 def open_batch(access: Access, load: Load) -> Batch:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.quality.asking import begin, run_now
 from penstock.quality.data.batch import DataBatch, PostgresBatch, SparkBatch
 from penstock.quality.gx import (
     BatchExpectation,
@@ -28,6 +29,7 @@ from penstock.quality.gx import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
 
     from great_expectations.execution_engine import ExecutionEngine
     from great_expectations.render.renderer_configuration import RendererConfiguration
@@ -40,7 +42,7 @@ Finding = dict[str, Any]
 
 
 class FindingsMetric(TableMetricProvider):  # type: ignore[misc]
-    """The findings of one expectation in a batch, on either engine."""
+    """The findings of one expectation in a batch, on either engine, as a future."""
 
     metric_name = FINDINGS
     value_keys = ("expectation", "arguments")
@@ -53,10 +55,14 @@ class FindingsMetric(TableMetricProvider):  # type: ignore[misc]
         metric_value_kwargs: dict[str, Any],
         metrics: dict[str, Any],  # noqa: ARG002
         runtime_configuration: dict[str, Any],  # noqa: ARG002
-    ) -> list[Finding]:
+    ) -> Future[list[Finding]]:
         identifier = identify_table(execution_engine, metric_domain_kwargs)
-        with execution_engine.get_connection() as connection:
-            return _ask(PostgresBatch(connection, identifier), metric_value_kwargs)
+
+        def ask() -> list[Finding]:
+            with execution_engine.get_connection() as connection:
+                return _ask(PostgresBatch(connection, identifier), metric_value_kwargs)
+
+        return begin(ask)
 
     @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
     def _ask_spark(
@@ -66,10 +72,10 @@ class FindingsMetric(TableMetricProvider):  # type: ignore[misc]
         metric_value_kwargs: dict[str, Any],
         metrics: dict[str, Any],  # noqa: ARG002
         runtime_configuration: dict[str, Any],  # noqa: ARG002
-    ) -> list[Finding]:
+    ) -> Future[list[Finding]]:
         data = execution_engine.batch_manager.batch_data_cache[metric_domain_kwargs["batch_id"]]
         with closing(SparkBatch(data.dataframe)) as batch:
-            return _ask(batch, metric_value_kwargs)
+            return run_now(lambda: _ask(batch, metric_value_kwargs))
 
 
 def _ask(batch: DataBatch, question: Mapping[str, Any]) -> list[Finding]:
@@ -115,7 +121,7 @@ class DataExpectation(BatchExpectation):  # type: ignore[misc]
         runtime_configuration: dict[str, Any] | None = None,  # noqa: ARG002
         execution_engine: ExecutionEngine | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
-        return self.judge(metrics[FINDINGS])
+        return self.judge(metrics[FINDINGS].result())
 
     @classmethod
     def _prescriptive_template(cls, renderer_configuration: RendererConfiguration) -> RendererConfiguration:

@@ -31,13 +31,10 @@ class ExpectBusinessIdUnique(RecordExpectation):
     sentence: ClassVar[str] = "$columns must identify one record."
 
     def find(self, batch: DataBatch) -> str:
-        """Group the ids first, because few ids come twice: a window over all rows would sort them all."""
-        names = [batch.name(column) for column in self.columns]
-        listed = ", ".join(names)
-        given = " and ".join(f"{name} is not null" for name in names)
+        """Find the ids that come twice first, because few do: a window over all rows would sort all their columns."""
+        listed = ", ".join(batch.name(column) for column in self.columns)
         copies = (
-            f"twice as (select {listed} from {batch.table} where {given} group by {listed} having count(*) > 1),"
-            f" numbered as (select {listed}, _partition, _offset,"
+            f"{self._find_twice(batch)}, numbered as (select {listed}, _partition, _offset,"
             " row_number() over by_time as place,"
             " first_value(_partition) over by_time as first_partition,"
             " first_value(_offset) over by_time as first_offset,"
@@ -57,6 +54,26 @@ class ExpectBusinessIdUnique(RecordExpectation):
             f"{copies}, found as (select _partition, _offset, case when other_partition <> _partition"
             f" then 'copies_elsewhere' when abs(_offset - other_offset) <= {self.near} then 'near_copies'"
             f" else 'far_copies' end as kind, 0 as size, other_partition, other_offset from {source})"
+        )
+
+    def _find_twice(self, batch: DataBatch) -> str:
+        """Find the ids that come twice: first their terms by a sort of nothing else, then the ids themselves.
+
+        Sorting 4M ids takes 0.8 CPU seconds. PostgreSQL would rather make a hash table, which takes 1.2; it did so in
+        each parallel worker, 4.2 in all, until the table expressions were materialized.
+        """
+        terms = {f"term_{place}": batch.sortable(column, "s") for place, column in enumerate(self.columns)}
+        names = ", ".join(terms)
+        selected = ", ".join(f"{term} as {name}" for name, term in terms.items())
+        same = " and ".join(f"{term} = suspected.{name}" for name, term in terms.items())
+        listed = ", ".join(f"s.{batch.name(column)}" for column in self.columns)
+        given = " and ".join(f"s.{batch.name(column)} is not null" for column in self.columns)
+        return (
+            f"suspected as {batch.materialized} (select {names} from"
+            f" (select {selected} from {batch.table} s where {given} order by {names}) sorted"
+            f" group by {names} having count(*) > 1),"
+            f" twice as {batch.materialized} (select {listed} from {batch.table} s join suspected on {same}"
+            f" where {given} group by {listed} having count(*) > 1)"
         )
 
     def _find_in_history(self, batch: DataBatch) -> str:
