@@ -243,7 +243,7 @@ class Coverage(Panel):
 class Phase(Document):
     """A phase of a load, and how long it took or takes."""
 
-    phase: Literal["wait", "stage", "validate", "publish"]
+    phase: Literal["wait", "stage", "validate", "held", "publish"]
     seconds: float
     ended: bool
 

@@ -1,0 +1,235 @@
+"""The panels of the page over a ledger with real loads: the figures are those of the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from declaring import write_declaration
+from penstock.airflow.page.coverage import describe_coverage
+from penstock.airflow.page.loads import describe_load, describe_loads
+from penstock.airflow.page.overview import describe_pipeline, describe_pipelines
+from penstock.airflow.page.panels import (
+    describe_backfills,
+    describe_events,
+    describe_incidents,
+    describe_quality,
+    describe_quarantine,
+    describe_records,
+)
+from penstock.backfill.request import AllGaps, ByOffsets, Span
+from penstock.cli.main import app
+from penstock.decide.rollback import roll_back
+from penstock.errors import WrongUseError
+from penstock.ledger.connection import open_for_reading
+from penstock.ledger.pipeline import find_pipeline
+from penstock.load.validate import validate_load
+from penstock.model.coverage_map import Kind
+from penstock.status.sampler import sample_pipelines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fix_loaders import Start
+    from penstock.airflow.page.documents import Axis
+    from penstock.ledger.connection import Connection
+    from producing import Account
+    from whole_loads import Loader
+
+COLUMNS = {"id": {"type": "bigint", "required": True}, "amount": {"type": "integer"}}
+EXPECTATION = "expect_column_values_to_be_between"
+DECLARED: dict[str, Any] = {
+    "columns": COLUMNS,
+    "checks": [{"expect": EXPECTATION, "column": "amount", "max_value": 1000}],
+    "rules": [{"name": "positive", "where": "amount >= 0"}],
+}
+SECRET = b"key of the server"
+CANARY = "canary-4711"
+
+
+@pytest.fixture
+def loaded(start: Start) -> tuple[Account, Loader]:
+    """Loads of all fates: published, rolled back, replayed, held, and records that wait."""
+    account, loader = start(3, **DECLARED)
+    account.send(_values(0, 60), partition=0)
+    account.send(_values(60, 80), partition=1)
+    loader.load()
+    account.send([*_values(80, 90), CANARY.encode(), b'{"id": 1, "amount": -5}'], partition=0, key=CANARY.encode())
+    account.transact(_values(90, 95), commit=False, partition=0)
+    loader.load()
+    account.send(_values(95, 120), partition=0)
+    account.send(_values(120, 130), partition=1)
+    rolled_back = loader.load()
+    roll_back(loader.db, rolled_back, "ann", "wrong prices")
+    loader.backfill(ByOffsets((Span(0, 10, 20),)), replace=True)
+    account.send([b'{"id": 7, "amount": 5000}'], partition=2)
+    held = loader.plan()
+    assert held is not None
+    loader.stage_rows(held.load_id)
+    assert not validate_load(loader.db, held.load_id, None, loader.settings.kafka).passed
+    account.send(_values(130, 140), partition=1)
+    sample_pipelines(loader.db, lambda _: loader.settings.kafka, [loader.pipeline])
+    return account, loader
+
+
+def _values(first: int, until: int) -> list[bytes]:
+    return [json.dumps({"id": number, "amount": number}).encode() for number in range(first, until)]
+
+
+@pytest.fixture
+def reading(loaded: tuple[Account, Loader]) -> Iterator[tuple[Connection, int]]:
+    """A connection that can only read, and the number of the pipeline."""
+    with open_for_reading(loaded[1].db) as connection:
+        pipeline_id = find_pipeline(connection, "orders")
+        assert pipeline_id is not None
+        yield connection, pipeline_id
+
+
+def _run(loader: Loader, folder: Path, *command: str) -> Any:
+    write_declaration(folder, loader.pipeline.topic, **DECLARED)
+    environment = {
+        "PENSTOCK_DB": loader.db, "PENSTOCK_KAFKA": loader.bootstrap, "PENSTOCK_PIPELINES": str(folder),
+    }  # fmt: skip
+    done = CliRunner().invoke(app, [*command, "--json"], env=environment)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("axis", ["offset", "time"])
+def test_the_legend_of_the_map_adds_up_to_the_offsets_of_the_log(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int], axis: Axis
+) -> None:
+    _, loader = loaded
+    connection, pipeline_id = reading
+    found = describe_coverage(connection, "orders", pipeline_id, axis, 1)
+    legend = {entry.kind: entry.offsets for entry in found.legend}
+    assert list(legend) == list(get_args(Kind))
+    assert sum(legend.values()) == found.total == sum(each.until - each.from_ for each in found.partitions)
+    for each in found.partitions:
+        bounds = [each.from_, *(cell.until for cell in each.cells)]
+        assert [cell.from_ for cell in each.cells] == bounds[:-1]
+        assert bounds[-1] == each.until
+    [[rows, quarantined, holes]] = loader.query(
+        "select sum(rows)::int, sum(quarantined)::int, sum(holes)::int from penstock.covered"
+    )
+    assert (legend["published"], legend["quarantined"], legend["hole"]) == (rows, quarantined, holes)
+    gaps = sum(until - start for _, start, until in loader.gaps())
+    assert legend["rolled_back"] == gaps == 35
+    assert legend["pending"] == 1
+    assert legend["not_loaded"] == 10
+    assert {cell.kind for each in found.partitions for cell in each.cells} >= {
+        "published", "quarantined", "rolled_back", "pending", "not_loaded",
+    }  # fmt: skip
+
+
+def test_the_list_of_loads_and_a_load_show_states_phases_and_actions(reading: tuple[Connection, int]) -> None:
+    connection, pipeline_id = reading
+    found = describe_loads(connection, "orders", pipeline_id, 1, None, None)
+    assert [(each.load, each.kind, each.state) for each in found.loads] == [
+        (5, "live", "held"),
+        (4, "replay", "published"),
+        (3, "live", "rolled_back"),
+        (2, "live", "published"),
+        (1, "live", "published"),
+    ]
+    assert (found.pages, found.total, found.loads[2].who) == (1, 5, "ann")
+    assert [each.load for each in describe_loads(connection, "orders", pipeline_id, 1, "replay", None).loads] == [4]
+    held = describe_load(connection, "orders", pipeline_id, 5)
+    assert held.actions == ["approve", "discard"]
+    assert [(each.phase, each.ended) for each in held.phases] == [
+        ("wait", True), ("stage", True), ("validate", True), ("held", False),
+    ]  # fmt: skip
+    assert [check.expectation for check in held.checks if not check.success][:1] == [EXPECTATION]
+    assert describe_load(connection, "orders", pipeline_id, 3).actions == ["undo"]
+    assert describe_load(connection, "orders", pipeline_id, 2).actions == ["rollback", "replay"]
+    with pytest.raises(WrongUseError, match="orders has no load 99"):
+        describe_load(connection, "orders", pipeline_id, 99)
+
+
+def test_head_quality_and_incidents_have_the_figures_of_the_command_line(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int], tmp_path: Path
+) -> None:
+    _, loader = loaded
+    connection, _ = reading
+    declared = {"orders": loader.pipeline}
+    [status] = _run(loader, tmp_path, "status")["pipelines"]
+    head = describe_pipeline(connection, "orders", loader.pipeline)
+    for field in ("state", "cause", "next_step"):
+        assert getattr(head, field) == status[field]
+    assert (head.tiles.gaps, head.lag) == (status["gaps"], sum(each["lag"] for each in status["partitions"]))
+    assert head.action is not None
+    assert (head.action.kind, head.action.load) == ("settle", 5)
+    [entry] = describe_pipelines(connection, declared).pipelines
+    assert entry.model_dump() == {name: getattr(head, name) for name in type(entry).model_fields} | {
+        "action": head.action.model_dump(),
+        "load": head.load and head.load.model_dump(),
+        "recent": [each.model_dump() for each in head.recent],
+        "oldest_seconds": entry.oldest_seconds,
+    }
+    quality = json.loads(describe_quality(connection, "orders", 20, None).model_dump_json(exclude={"sql"}))
+    wanted = _run(loader, tmp_path, "quality", "orders")
+    assert [check["results"][-1]["figure"] for check in quality["checks"]] == [
+        check["results"][-1]["figure"] for check in wanted["checks"]
+    ]
+    assert (quality["loads"], quality["failures"]) == (wanted["loads"], wanted["failures"])
+    incidents = describe_incidents(connection, "orders").incidents
+    assert [(each.kind, each.load) for each in incidents] == [
+        (each["kind"], each["load"]) for each in _run(loader, tmp_path, "incidents", "orders", "--all")["incidents"]
+    ]
+
+
+def test_quarantined_records_are_counted_and_listed_without_their_contents(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int], tmp_path: Path
+) -> None:
+    _, loader = loaded
+    connection, pipeline_id = reading
+    groups = describe_quarantine(connection, "orders", pipeline_id)
+    assert [(each.reason, each.rule, each.records, each.first) for each in groups.groups] == [
+        ("bad_json", None, 1, ["0:70"]),
+        ("rule", "positive", 1, ["0:71"]),
+    ]
+    assert groups.records == _run(loader, tmp_path, "quarantine", "list", "orders")["records"]
+    records = describe_records(connection, "orders", pipeline_id, None, None, 1, SECRET)
+    assert [(each.partition, each.offset, each.reason) for each in records.records] == [
+        (0, 70, "bad_json"), (0, 71, "rule"),
+    ]  # fmt: skip
+    assert records.records[0].key_hash == records.records[1].key_hash
+    other = describe_records(connection, "orders", pipeline_id, None, None, 1, b"key of another server")
+    assert other.records[0].key_hash != records.records[0].key_hash
+    assert describe_records(connection, "orders", pipeline_id, "rule", "positive", 1, SECRET).total == 1
+
+
+def test_backfills_events_and_holds_are_listed(loaded: tuple[Account, Loader], reading: tuple[Connection, int]) -> None:
+    _, loader = loaded
+    connection, pipeline_id = reading
+    events = describe_events(connection, "orders", pipeline_id, 1)
+    assert (events.events[0].kind, events.events[0].load) == ("held", 5)
+    assert ("rolled_back", "ann", "wrong prices") in [(each.kind, each.actor, each.why) for each in events.events]
+    loader.plan_backfill(AllGaps(), per_load=20)
+    [planned, replay] = describe_backfills(connection, "orders", pipeline_id).backfills
+    assert (planned.state, planned.loads, planned.offsets) == ("running", 2, 35)
+    assert (replay.state, replay.replace, replay.rows) == ("done", True, 10)
+
+
+def test_no_answer_holds_a_payload(loaded: tuple[Account, Loader], reading: tuple[Connection, int]) -> None:
+    _, loader = loaded
+    connection, pipeline_id = reading
+    answers = [
+        describe_pipeline(connection, "orders", loader.pipeline),
+        describe_coverage(connection, "orders", pipeline_id, "offset", 1),
+        describe_loads(connection, "orders", pipeline_id, 1, None, None),
+        *(describe_load(connection, "orders", pipeline_id, load) for load in range(1, 6)),
+        describe_quality(connection, "orders", 30, EXPECTATION),
+        describe_quarantine(connection, "orders", pipeline_id),
+        describe_records(connection, "orders", pipeline_id, None, None, 1, SECRET),
+        describe_backfills(connection, "orders", pipeline_id),
+        describe_incidents(connection, "orders"),
+        describe_events(connection, "orders", pipeline_id, 1),
+    ]
+    for answer in answers:
+        text = answer.model_dump_json(by_alias=True)
+        assert CANARY not in text, type(answer).__name__
+        assert "5000" not in text, type(answer).__name__
