@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from fix_airflow import CANARY
+from loading_process import locked
 from penstock_stack import processes
 from penstock_stack.airflow_environment import make_environment
 from producing import Account
@@ -46,6 +47,12 @@ def count(airflow: AirflowSite, name: str) -> int:
 
 def runs(airflow: AirflowSite, name: str, kind: str) -> list[dict[str, Any]]:
     return [run for run in airflow.get(f"dags/{name}/dagRuns")["dag_runs"] if run["run_type"] == kind]
+
+
+def incidents(airflow: AirflowSite, name: str, state: str) -> list[tuple[str, str]]:
+    query = "select message, link from penstock.incidents where kind = 'overdue_load' and pipeline = %s and state = %s"
+    with psycopg.connect(airflow.loads) as connection:
+        return connection.execute(query, [name, state]).fetchall()
 
 
 def find_triggerers(airflow: AirflowSite) -> list[psutil.Process]:
@@ -95,6 +102,23 @@ def test_waiting_records_start_loads_by_number_and_by_age(
     assert CANARY not in str(stored)
     assert kafka.bootstrap not in str(stored)
     assert CANARY not in airflow.web.log.read_text(errors="replace")
+
+
+def test_a_run_that_misses_its_deadline_is_an_incident_until_it_loads(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    declare(airflow, "late", account.topic, deadline="5s", schedule=None)
+    assert airflow.run("late")[1] == "success"
+    account.send_orders(4)
+    with locked(airflow.loads, "select from penstock.pipeline where name = 'late' for update"):
+        run = airflow.trigger("late")
+        [(message, link)] = airflow.wait(lambda: incidents(airflow, "late", "open"), 300, "the run is late")
+    assert f"the run {run} has not ended within its deadline of 5 s" in message
+    assert "/dags/late/runs/" in link
+    assert airflow.await_end("late", run) == "success"
+    assert count(airflow, "late") == 4
+    assert len(incidents(airflow, "late", "ended")) == 1
 
 
 def test_the_schedule_loads_while_the_triggerer_is_dead_and_a_new_one_continues(

@@ -18,7 +18,7 @@ from penstock.doctor.commands import Commands
 from penstock.doctor.examination import Diagnosis
 from penstock.doctor.incidents import see_urgent
 from penstock.doctor.transactions import judge_transactions
-from penstock.doctor.watch import watch_pipelines
+from penstock.doctor.watch import see_late_run, watch_pipelines
 from penstock.errors import KafkaError
 from penstock.kafka.batches.open_transactions import OpenTransaction
 from penstock.ledger.connection import connect
@@ -74,6 +74,44 @@ class Watched:
 @pytest.fixture
 def watched(db: str, kafka: Broker) -> Watched:
     return Watched(db, kafka.bootstrap)
+
+
+def test_a_deadline_counts_from_the_end_of_an_interval_and_replaces_the_number_of_intervals(
+    watched: Watched, make_topic: MakeTopic
+) -> None:
+    pipeline = declare(make_topic(), schedule="@hourly", deadline="30m")
+    watched.plan(pipeline)
+    watched.age(1.4)
+    watched.watch(pipeline)
+    assert watched.incidents() == []
+    watched.age(0.2)
+    watched.watch(pipeline)
+    [(message,)] = execute(watched.db, "select message from penstock.incidents")
+    assert "for 1.6 h" in message
+    assert "allowed is an interval of @hourly and the deadline of 30m, 90 min" in message
+
+
+def test_a_late_run_is_an_incident_unless_its_pipeline_has_loaded_meanwhile(
+    watched: Watched, make_topic: MakeTopic
+) -> None:
+    pipeline = declare(make_topic(), deadline="2h", alerts="oncall")
+    watched.plan(pipeline)
+
+    def report(link: str = "http://airflow/runs/1") -> bool:
+        with connect(watched.db) as connection:
+            return see_late_run(connection, "orders", pipeline.alerts, timedelta(hours=2), "run 1", link)
+
+    watched.age(1.9)
+    assert not report()
+    watched.age(0.2)
+    assert report()
+    assert report()
+    [(message, seen, link)] = execute(watched.db, "select message, times_seen, link from penstock.incidents")
+    assert message.startswith("the run run 1 has not ended within its deadline of 2 h: no load was published")
+    assert (seen, link) == (2, "http://airflow/runs/1")
+    assert execute(watched.db, "select route from penstock.notices") == [("oncall",)]
+    watched.plan(pipeline)
+    assert watched.incidents() == [("orders", "overdue_load", "ended")]
 
 
 def test_a_pipeline_that_no_run_loads_is_overdue_until_a_run_finds_it_loaded(

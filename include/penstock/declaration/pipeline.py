@@ -254,6 +254,11 @@ class Pipeline(BaseModel):
         description="how many intervals of the schedule may pass without a published load, or a run that finds nothing "
         "new, before the pipeline is overdue; null for any number",
     )
+    deadline: Duration | None = Field(
+        default=None,
+        description="how long a load may take, from the time of the schedule or the start of its run to its end, "
+        "before the pipeline is overdue, such as 2h; null for overdue_intervals instead",
+    )
     headroom: Duration | None = Field(
         default=None,
         description="the least time for which Kafka must still keep the records that wait, such as 24h; null for an "

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from penstock import advice
+from penstock.declaration.durations import parse_duration
 from penstock.doctor.answers import read_known
 from penstock.doctor.examination import examine_waiting
 from penstock.doctor.incidents import see_urgent
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
+    from penstock.declaration.alerts import Route
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.ledger.incident import Overdue
@@ -66,17 +68,45 @@ def see_overdue(connection: Connection, pipelines: Sequence[Pipeline]) -> None:
         see_incident(connection, _describe(pipeline, overdue, limits[pipeline.name]), pipeline.alerts)
 
 
+def see_late_run(
+    connection: Connection, pipeline: str, routes: Sequence[Route], deadline: timedelta, run: str, link: str
+) -> bool:
+    """Record that a run missed its deadline, unless the pipeline has loaded since the run began.
+
+    Airflow may report a deadline after the run has ended, so the ledger decides.
+    """
+    found = find_overdue(connection, {pipeline: deadline})
+    for overdue in found:
+        message = (
+            f"the run {run} has not ended within its deadline of {write_duration(deadline)}: {_describe_age(overdue)}"
+        )
+        next_step = advice.find_out_why_overdue(pipeline)
+        sighting = Sighting(pipeline, IncidentKind.OVERDUE_LOAD, LIVE, message, next_step, link=link)
+        see_incident(connection, sighting, routes)
+    return bool(found)
+
+
 def find_limit(pipeline: Pipeline) -> timedelta | None:
     """The time after which a pipeline is overdue; None if it never is."""
     interval = find_longest_interval(pipeline.schedule)
-    return None if interval is None or pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval
+    if interval is None:
+        return None
+    if pipeline.deadline is not None:
+        return interval + parse_duration(pipeline.deadline)
+    return None if pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval
 
 
 def _describe(pipeline: Pipeline, overdue: Overdue, limit: timedelta) -> Sighting:
-    message = (
-        f"no load was published, and no run found the topic loaded, for {write_duration(overdue.age)}, since "
-        f"{overdue.since.isoformat(timespec='seconds')}; allowed are {pipeline.overdue_intervals} intervals of "
-        f"{pipeline.schedule}, {write_duration(limit)}"
-    )
+    allowed = f"are {pipeline.overdue_intervals} intervals of {pipeline.schedule}"
+    if pipeline.deadline is not None:
+        allowed = f"is an interval of {pipeline.schedule} and the deadline of {pipeline.deadline}"
+    message = f"{_describe_age(overdue)}; allowed {allowed}, {write_duration(limit)}"
     next_step = advice.find_out_why_overdue(pipeline.name)
     return Sighting(pipeline.name, IncidentKind.OVERDUE_LOAD, LIVE, message, next_step)
+
+
+def _describe_age(overdue: Overdue) -> str:
+    return (
+        f"no load was published, and no run found the topic loaded, for {write_duration(overdue.age)}, since "
+        f"{overdue.since.isoformat(timespec='seconds')}"
+    )

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetab
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
+from penstock.airflow.deadlines import make_deadline
 from penstock.airflow.failures import PipelineNotifier, log_retry
 from penstock.airflow.pipeline_page import write_page
 from penstock.airflow.runs import asset_of
@@ -75,6 +76,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         catchup=False,
         max_active_runs=1,
         allowed_run_types=RUN_TYPES,
+        deadline=make_deadline(pipeline),
         tags=["penstock", shorten_tag(pipeline.topic), pipeline.mode, *pipeline.tags],
         default_args=_for_each_task(pipeline),
         auto_register=False,
