@@ -118,6 +118,16 @@ def test_waiting_records_start_a_pipeline_beside_its_schedule(tmp_path: Path) ->
     assert "1,000 offsets wait or a record waits for 15m" in parsed["dags"]["timed"]["dag"]["doc_md"]
 
 
+def test_whole_hours_have_a_task_only_if_they_are_published(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    write_declaration(pipelines, "clicks", name="hourly", publish_hours=True)
+    tasks = tasks_of(describe(pipelines, tmp_path)["dags"]["hourly"]["dag"])
+    assert list(tasks) == [*TASKS, "hours"]
+    assert tasks["publish"]["downstream_task_ids"] == ["hours"]
+    assert tasks["hours"]["trigger_rule"] == "none_failed"
+
+
 def test_retries_of_tasks_are_limited_and_their_delay_grows(orders: dict[str, Any]) -> None:
     defaults = plain(orders["default_args"])
     assert defaults["retries"] == 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.backfill.request import ByOffsets, Span
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.generation import announce_hours
+from penstock.ledger.generation import announce_hours, list_whole_hours
 from producing import order
 
 if TYPE_CHECKING:
@@ -141,3 +141,5 @@ def test_a_run_announces_each_whole_hour_once_and_its_retry_the_same(start: Star
         assert first.since == NOON
         assert announce_hours(connection, "orders", "run 1") == first
         assert announce_hours(connection, "orders", "run 2") is None
+        hours = list_whole_hours(connection, "orders", first, 3)
+        assert hours == [first.until - 3 * HOUR, first.until - 2 * HOUR, first.until - HOUR]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
     from penstock_stack.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(1200)
+EACH_HOUR = """
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, task
+
+with DAG("each_hour", schedule=PartitionedAssetTimetable(assets=Asset("penstock://timed/hours")), catchup=False):
+
+    @task
+    def show(dag_run=None):
+        print(dag_run.partition_key)
+
+    show()
+"""
 NEVER = "0 0 29 2 *"
 COLUMNS = {"id": {"type": "bigint", "required": True}, "note": {"type": "text"}}
 
@@ -119,6 +131,40 @@ def test_a_run_that_misses_its_deadline_is_an_incident_until_it_loads(
     assert airflow.await_end("late", run) == "success"
     assert count(airflow, "late") == 4
     assert len(incidents(airflow, "late", "ended")) == 1
+
+
+def test_a_dag_runs_once_for_each_hour_that_is_whole_in_all_partitions(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(2))
+    airflow.write_dag("each_hour", EACH_HOUR)
+    declare(airflow, "timed", account.topic, publish_hours=True, schedule=None)
+    began = datetime.now(UTC)
+    first = (began - timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
+    for hour in range(2):
+        moment = first + hour * timedelta(hours=1)
+        account.send([b'{"id": 1}'], partition=0, timestamp=int(moment.timestamp() * 1000))
+    run, state = airflow.run("timed")
+    assert state == "success", airflow.tasks("timed", run)
+    ended = datetime.now(UTC)
+
+    wanted = [
+        f"{first + hour * timedelta(hours=1):%Y-%m-%dT%H:%M:%S}" for hour in range(3 + (ended.hour != began.hour))
+    ]
+
+    def keys() -> list[str]:
+        runs = airflow.get("dags/each_hour/dagRuns")["dag_runs"]
+        return sorted(run["partition_key"] for run in runs if run["state"] == "success")
+
+    airflow.wait(lambda: len(keys()) >= 3, 300, "each hour has its run")
+    assert keys() in (wanted[:3], wanted)
+    [event, *_] = airflow.get("assets/events", name_pattern="penstock://timed/hours")["asset_events"]
+    assert event["extra"]["since"] == wanted[0]
+
+    if datetime.now(UTC).hour == ended.hour:
+        again, state = airflow.run("timed")
+        skipped = {"stage": "skipped", "validate": "skipped", "publish": "skipped", "hours": "skipped"}
+        assert (state, airflow.tasks("timed", again)) == ("success", {"plan": "success", **skipped})
 
 
 def test_the_schedule_loads_while_the_triggerer_is_dead_and_a_new_one_continues(

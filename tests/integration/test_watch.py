@@ -76,9 +76,7 @@ def watched(db: str, kafka: Broker) -> Watched:
     return Watched(db, kafka.bootstrap)
 
 
-def test_a_deadline_counts_from_the_end_of_an_interval_and_replaces_the_number_of_intervals(
-    watched: Watched, make_topic: MakeTopic
-) -> None:
+def test_a_deadline_counts_from_the_end_of_an_interval_of_the_schedule(watched: Watched, make_topic: MakeTopic) -> None:
     pipeline = declare(make_topic(), schedule="@hourly", deadline="30m")
     watched.plan(pipeline)
     watched.age(1.4)
@@ -87,7 +85,7 @@ def test_a_deadline_counts_from_the_end_of_an_interval_and_replaces_the_number_o
     watched.age(0.2)
     watched.watch(pipeline)
     [(message,)] = execute(watched.db, "select message from penstock.incidents")
-    assert "for 1.6 h" in message
+    assert "for 96 min" in message
     assert "allowed is an interval of @hourly and the deadline of 30m, 90 min" in message
 
 

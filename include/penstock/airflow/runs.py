@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, Param
@@ -10,6 +11,7 @@ from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from airflow.sdk import AssetAlias
     from airflow.sdk.definitions.context import Context
@@ -55,6 +57,16 @@ def add_events(context: Context, alias: AssetAlias, uri: str, load: Load) -> Non
 
     for asset in (asset_of(load.pipeline), table_asset(uri, load)):
         context["outlet_events"][alias].add(asset, extra=describe_load(load))
+
+
+def hours_of(pipeline: str) -> Asset:
+    """The asset whose partitions are the whole hours of a pipeline; other DAGs can run once for each hour."""
+    return Asset(f"penstock://{pipeline}/hours")
+
+
+def name_hour(hour: datetime) -> str:
+    """The key of an hour, in the format that Airflow's mappers of time read by default."""
+    return hour.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def describe_load(load: Load) -> dict[str, Any]:

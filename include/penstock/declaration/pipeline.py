@@ -13,6 +13,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PlainSerializer,
     PlainValidator,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
@@ -258,6 +259,10 @@ class Pipeline(BaseModel):
         default=None,
         description="how long a load may take, from the time of the schedule or the start of its run to its end, "
         "before the pipeline is overdue, such as 2h; null for overdue_intervals instead",
+    )
+    publish_hours: StrictBool = Field(
+        default=False,
+        description="update Airflow's asset penstock://<name>/hours with each hour that is whole in all partitions",
     )
     headroom: Duration | None = Field(
         default=None,

@@ -49,7 +49,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Whole hours: every partition is loaded from the first up to `until`."""
+    """A time of whole hours."""
 
     since: datetime
     until: datetime
@@ -137,10 +137,10 @@ def announce_hours(connection: Connection, pipeline: str, run_id: str) -> Hours 
     return _statements.fetch_one(connection, Hours, "announce_hours", pipeline=pipeline, run_id=run_id)
 
 
-def read_hours_until(connection: Connection, generation_id: int) -> datetime | None:
-    """Read the end of the whole hours of a generation; None if none is whole."""
-    where = {"generation_id": generation_id}
-    return next(iter(_statements.fetch_values(connection, lambda until: until, "read_hours_until", **where)), None)
+def list_whole_hours(connection: Connection, pipeline: str, hours: Hours, most: int) -> list[datetime]:
+    """List the last whole hours of a time, in their order."""
+    where = {"pipeline": pipeline, "since": hours.since, "until": hours.until, "most": most}
+    return _statements.fetch_values(connection, lambda hour: hour, "list_whole_hours", **where)
 
 
 def find_last_load(connection: Connection, generation_id: int, partition: int) -> int | None:

@@ -86,9 +86,15 @@ where g.hours_until > g.hours_from and (g.announced_by = %(run_id)s or g.announc
                          where p.name = %(pipeline)s order by n.generation_id desc limit 1)
 returning g.announced_from as since, g.announced_until as until
 
--- name: read_hours_until
--- The end of the whole hours of a generation.
-select hours_until from penstock.generation where generation_id = %(generation_id)s
+-- name: list_whole_hours
+-- The last whole hours of a time, in their order. Hours with a gap of a rolled back load are left out.
+select hour
+from (select hour from penstock.hours
+      where pipeline = %(pipeline)s and hour >= %(since)s and hour < %(until)s and whole
+        and generation = (select max(g.generation_id) from penstock.generation g
+                          join penstock.pipeline p using (pipeline_id) where p.name = %(pipeline)s)
+      order by hour desc limit %(most)s) last
+order by hour
 
 -- name: find_last_load
 -- The load that moved a partition to its position; null if no load has moved it.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
 from penstock.airflow.deadlines import make_deadline
 from penstock.airflow.failures import PipelineNotifier, log_retry
 from penstock.airflow.pipeline_page import write_page
-from penstock.airflow.runs import asset_of
+from penstock.airflow.runs import asset_of, hours_of
 from penstock.airflow.stage_operator import StageOperator
 from penstock.airflow.steps import pipeline as steps
 from penstock.airflow.waiting_records import waiting_asset_of
@@ -81,7 +81,12 @@ def make_dag(pipeline: Pipeline) -> DAG:
         default_args=_for_each_task(pipeline),
         auto_register=False,
     ) as dag:
-        plan = ShortCircuitOperator(task_id="plan", python_callable=partial(steps.plan, pipeline))
+        plan = ShortCircuitOperator(
+            task_id="plan",
+            python_callable=partial(steps.plan, pipeline),
+            # It skips stage, validate and publish, which get its result; the task hours decides by its own rule.
+            ignore_downstream_trigger_rules=False,
+        )
         load_id: Any = plan.output
         stage = StageOperator(task_id="stage", load_id=load_id)
         validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
@@ -92,6 +97,15 @@ def make_dag(pipeline: Pipeline) -> DAG:
             outlets=[asset, TABLES],
         )
         plan >> stage >> validate >> publish
+        if pipeline.publish_hours:
+            hours = hours_of(pipeline.name)
+            publish >> PythonOperator(
+                task_id="hours",
+                python_callable=partial(steps.announce_hours, hours, pipeline.name),
+                outlets=[hours],
+                # An hour without records becomes whole when a plan finds nothing to load, and publish is skipped.
+                trigger_rule=TriggerRule.NONE_FAILED,
+            )
     return dag
 
 

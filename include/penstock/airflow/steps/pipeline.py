@@ -6,12 +6,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from penstock import advice
 from penstock.airflow.connections import read_db, read_db_checker, read_kafka, read_kafka_of
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.lineage import emit_lineage, table_asset
-from penstock.airflow.runs import describe_load, refuse_unknown
+from penstock.airflow.runs import describe_load, name_hour, refuse_unknown
 from penstock.airflow.settle_runs import DAG_ID as SETTLE
 from penstock.airflow.settle_runs import name_run, start_run
 from penstock.errors import HeldError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.model.ranges import Range
 
 log = logging.getLogger(__name__)
+# Airflow writes an event for each hour. A first load of a year would be 8,760 of them; the ledger has them all.
+MOST_HOURS = 168
 
 
 def plan(pipeline: Pipeline) -> int | None:
@@ -82,6 +85,25 @@ def publish(asset: Asset, tables: AssetAlias, load_id: int) -> None:
     events[tables].add(table, extra=extra)
     emit_lineage(read_db(), kafka, load_id)
     send_notices()
+
+
+def announce_hours(asset: Asset, pipeline: str) -> None:
+    """Update the asset with the hours that became whole since the run before; without such an hour, skip."""
+    from penstock.ledger.connection import open_ledger
+    from penstock.ledger.generation import announce_hours as announce
+    from penstock.ledger.generation import list_whole_hours
+
+    context = get_current_context()
+    with deciding_retries(pipeline), open_ledger(read_db()) as connection:
+        announced = announce(connection, pipeline, context["run_id"])
+        hours = list_whole_hours(connection, pipeline, announced, MOST_HOURS) if announced else []
+    if announced is None or not hours:
+        raise AirflowSkipException(f"{pipeline}: no further hour is whole.")
+    keys = [name_hour(hour) for hour in hours]
+    log.info("%s: %d hours are whole, from %s to %s.", pipeline, len(keys), keys[0], keys[-1])
+    event = context["outlet_events"][asset]
+    event.extra = {"pipeline": pipeline, "since": name_hour(announced.since), "until": name_hour(announced.until)}
+    event.add_partitions(keys)
 
 
 def make_hold(what: str, pipeline: str, load_id: int | None, ranges: Sequence[Range], kind: Kind = "live") -> HeldError:
