@@ -63,3 +63,23 @@ def retry(
             last = error
     assert last is not None, "there is at least one attempt"  # noqa: S101
     raise last
+
+
+class Pace:
+    """Holds a loop to a number of records per second, from its first records on."""
+
+    def __init__(self, per_second: float | None) -> None:
+        self._per_second = per_second
+        self._began: float | None = None
+        self._records = 0
+
+    def keep(self, records: int) -> None:
+        """Count records, and wait until so many may have passed; without a limit it never waits."""
+        if self._per_second is None:
+            return
+        if self._began is None:
+            self._began = time.monotonic()
+        self._records += records
+        ahead = self._records / self._per_second - (time.monotonic() - self._began)
+        if ahead > 0:
+            time.sleep(ahead)

@@ -128,6 +128,17 @@ def test_whole_hours_have_a_task_only_if_they_are_published(tmp_path: Path) -> N
     assert tasks["hours"]["trigger_rule"] == "none_failed"
 
 
+def test_a_pipeline_with_a_window_can_ignore_it_once(parsed: dict[str, Any], tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    write_declaration(pipelines, "clicks", name="nightly", window="22:00-06:00 Europe/Berlin")
+    dag = describe(pipelines, tmp_path)["dags"]["nightly"]["dag"]
+    [[name, form]] = dag["params"]
+    assert (name, form["default"], plain(form["schema"])["type"]) == ("ignore_window", False, "boolean")
+    assert "within 22:00-06:00 Europe/Berlin" in dag["doc_md"]
+    assert not parsed["dags"]["orders"]["dag"].get("params")
+
+
 def test_retries_of_tasks_are_limited_and_their_delay_grows(orders: dict[str, Any]) -> None:
     defaults = plain(orders["default_args"])
     assert defaults["retries"] == 3

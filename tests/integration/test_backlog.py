@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from declaring import declare
+from penstock.declaration.starts import parse_hours
 from penstock.errors import KafkaError
 from penstock.load.plan import plan_load
 from penstock.model.backlog import AGAIN_AFTER, Start, Watched
@@ -65,6 +66,15 @@ def test_a_pipeline_starts_when_its_oldest_record_waits_too_long(db: str, kafka:
     assert BacklogLook().find_starts(db, settings, [watch(account.topic, wait=6 * MINUTE)], now) == {}
     waits = BacklogLook().find_starts(db, settings, [watch(account.topic, wait=4 * MINUTE)], now)
     assert waits == {"orders": Start("orders", "max_wait", 2)}
+
+
+def test_a_pipeline_outside_its_window_does_not_start(db: str, kafka: Broker, make_topic: MakeTopic) -> None:
+    account, noon = Account(kafka.bootstrap, make_topic()), datetime(2026, 3, 1, 12, tzinfo=UTC)
+    account.send_orders(1)
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    for window, starts in (("13:00-11:00", 0), ("11:00-13:00", 1)):
+        watched = Watched("orders", account.topic, "read_committed", 1, None, parse_hours(window))
+        assert len(BacklogLook().find_starts(db, settings, [watched], noon)) == starts
 
 
 def test_a_pipeline_that_was_never_planned_starts(db: str, kafka: Broker, make_topic: MakeTopic) -> None:

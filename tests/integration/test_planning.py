@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -85,6 +85,26 @@ def test_the_next_run_supersedes_an_unfinished_load_and_plans_its_offsets_again(
         plan_load(db, settings(kafka), pipeline, "run 1")
     set_state(db, second.load_id, "published")
     assert plan_load(db, settings(kafka), pipeline, "run 1").load is None
+
+
+def test_outside_its_window_a_pipeline_plans_nothing_unless_a_person_ignores_it(
+    db: str, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    account.send_orders(3)
+    now = datetime.now(UTC)
+    closed = f"{now + timedelta(hours=2):%H:%M}-{now + timedelta(hours=4):%H:%M}"
+    opened = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=2):%H:%M}"
+    outside = declare(account.topic, window=closed)
+    planned = plan_load(db, settings(kafka), outside, "run 1")
+    assert planned.load is None
+    assert f"no load starts outside the window {closed}; it opens at" in planned.message
+    assert rows(db, "select count(*) from penstock.loads") == [(0,)]
+    ignored = plan_load(db, settings(kafka), outside, "run 2", ignore_window=True).load
+    assert ignored is not None
+    assert plan_load(db, settings(kafka), outside, "run 3").load is None
+    assert rows(db, "select state from penstock.loads") == [("planned",)]  # it is not fenced by a run outside
+    assert plan_load(db, settings(kafka), declare(account.topic, window=opened), "run 4").load is not None
 
 
 def test_two_plans_at_once_leave_one_unfinished_live_load(db: str, kafka: Broker, make_topic: MakeTopic) -> None:

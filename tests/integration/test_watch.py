@@ -89,6 +89,18 @@ def test_a_deadline_counts_from_the_end_of_an_interval_of_the_schedule(watched: 
     assert "allowed is an interval of @hourly and the deadline of 30m, 90 min" in message
 
 
+def test_the_time_outside_the_window_does_not_make_a_pipeline_overdue(watched: Watched, make_topic: MakeTopic) -> None:
+    pipeline = declare(make_topic(), schedule="@hourly", window="00:00-04:00", overdue_intervals=1)
+    plan_load(watched.db, watched.kafka, pipeline, "run", ignore_window=True)
+    watched.age(20.9)
+    watched.watch(pipeline)
+    assert watched.incidents() == []
+    watched.age(0.2)
+    watched.watch(pipeline)
+    [(message,)] = execute(watched.db, "select message from penstock.incidents")
+    assert "and the time outside the window 00:00-04:00, 21 h" in message
+
+
 def test_a_late_run_is_an_incident_unless_its_pipeline_has_loaded_meanwhile(
     watched: Watched, make_topic: MakeTopic
 ) -> None:

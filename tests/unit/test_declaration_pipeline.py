@@ -207,10 +207,12 @@ def test_a_mistake_is_reported_at_its_place_with_the_allowed_values(
         ({"load_when": {"max_wait": "30s"}}, "load_when.max_wait", "allowed: 1m or longer"),
         ({"load_when": {"max_wait": "soon"}}, "load_when.max_wait", "not a valid duration"),
         ({"load_when": {"records": 5}}, "load_when.records", "allowed: min_records, max_wait"),
+        ({"window": "22-06"}, "window", "allowed: two times of day"),
+        ({"rate": 0}, "rate", "1"),
         ({"load_when": {"min_records": 5}, "schedule": "@once"}, "schedule", "cannot be joined with load_when"),
     ],
 )
-def test_mistakes_in_load_when_are_named(declared: dict[str, Any], place: str, message: str) -> None:
+def test_mistakes_in_load_when_window_and_rate_are_named(declared: dict[str, Any], place: str, message: str) -> None:
     found = mistakes(**declared)
     assert list(found) == [place]
     assert message in found[place]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import waiting
-from penstock.waiting import attempts, retry, wait_until
+from penstock.waiting import Pace, attempts, retry, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,4 +99,19 @@ def test_an_error_to_give_up_after_is_raised_at_once(clock: Clock) -> None:
             seconds=3,
             give_up=lambda error: str(error) == "hopeless",
         )
+    assert clock.slept == []
+
+
+def test_a_pace_holds_a_loop_to_its_records_per_second(clock: Clock) -> None:
+    pace = Pace(100)
+    pace.keep(50)
+    clock.now += 1.5  # the work itself took longer than its records may
+    pace.keep(50)
+    pace.keep(150)
+    assert clock.slept == [0.5, 0.5]
+    assert clock.now == 2.5
+
+
+def test_a_pace_without_a_limit_never_waits(clock: Clock) -> None:
+    Pace(None).keep(10**9)
     assert clock.slept == []

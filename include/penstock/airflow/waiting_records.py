@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from penstock.declaration.starts import parse_hours
 from penstock.errors import PenstockError
 from penstock.model.backlog import Watched
 
@@ -42,6 +43,7 @@ def waiting_asset_of(pipeline: Pipeline) -> Asset | None:
         pipeline.isolation,
         when.min_records,
         int(when.longest_wait.total_seconds()) if when.longest_wait else None,
+        pipeline.window,
     )
     watcher = AssetWatcher(name=f"{pipeline.name}_waiting", trigger=trigger)
     return Asset(f"penstock://{pipeline.name}/waiting", watchers=[watcher])
@@ -58,6 +60,7 @@ class WaitingRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]
         isolation: str,
         min_records: int | None,
         max_wait: int | None,
+        window: str | None = None,
     ) -> None:
         super().__init__()
         self.arguments = {
@@ -67,10 +70,12 @@ class WaitingRecordsTrigger(BaseEventTrigger):  # type: ignore[misc]
             "isolation": isolation,
             "min_records": min_records,
             "max_wait": max_wait,
+            "window": window,
         }
         wait = None if max_wait is None else timedelta(seconds=max_wait)
         self.kafka = kafka
-        self.watched = Watched(pipeline, topic, isolation, min_records, wait)  # type: ignore[arg-type]
+        hours = None if window is None else parse_hours(window)
+        self.watched = Watched(pipeline, topic, isolation, min_records, wait, hours)  # type: ignore[arg-type]
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and its arguments."""

@@ -29,6 +29,9 @@ def run(
     run_id: Annotated[
         str | None, typer.Option(help="A name for this run; the same name finds the same load again.")
     ] = None,
+    ignore_window: Annotated[
+        bool, typer.Option("--ignore-window", help="Load now, also outside the window of the declaration.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it stages.")] = False,
     json: Json = False,
 ) -> None:
@@ -40,7 +43,9 @@ def run(
         pipeline = read_named(settings.pipelines, name)
         with _showing_progress(settings.db, pipeline.name):
             spark_log = output.open_spark_log(verbose=verbose)
-            load = run_load(settings, pipeline, run_id or name_run(), output.print_message, spark_log)
+            load = run_load(
+                settings, pipeline, run_id or name_run(), output.print_message, spark_log, ignore_window=ignore_window
+            )
         if json:
             output.print_json(_describe(settings, pipeline, load))
         elif load:

@@ -33,7 +33,7 @@ from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule
-from penstock.declaration.starts import LoadWhen
+from penstock.declaration.starts import LoadingHours, LoadWhen, check_hours, parse_hours
 from penstock.errors import DeclarationError, WrongUseError
 
 __all__ = [
@@ -109,6 +109,10 @@ def _check_schedule(schedule: str, info: ValidationInfo) -> str:
     return schedule if _is_kept(info) else check_schedule(schedule)
 
 
+def _check_window(text: str, info: ValidationInfo) -> str:
+    return text if _is_kept(info) else check_hours(text)
+
+
 def _is_kept(info: ValidationInfo) -> bool:
     return info.context is KEPT
 
@@ -140,6 +144,7 @@ Connection = Annotated[StrictStr, AfterValidator(check_connection)]
 Words = Annotated[StrictStr, AfterValidator(_check_words)]
 Duration = Annotated[StrictStr, AfterValidator(_check_duration)]
 Group = Annotated[StrictStr, AfterValidator(_check_group)]
+Hours = Annotated[StrictStr, AfterValidator(_check_window)]
 Schedule = Annotated[StrictStr, AfterValidator(_check_schedule)]
 Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 StartField = Annotated[
@@ -167,6 +172,14 @@ class Pipeline(BaseModel):
         default=None,
         description="{min_records, max_wait}: waiting records that start a load between the times of the schedule; "
         "null for the schedule alone",
+    )
+    window: Hours | None = Field(
+        default=None,
+        description="the hours of the day in which loads may start, such as 22:00-06:00 Europe/Berlin (by default "
+        "UTC); null for any time",
+    )
+    rate: Annotated[StrictInt, Field(ge=1, le=10**9)] | None = Field(
+        default=None, description="the most records per second that a load reads, over all tasks; null for no limit"
     )
     start: StartField = Field(
         default="earliest", description="where the first load starts: earliest, latest, or an ISO time with a zone"
@@ -280,6 +293,11 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
+
+    @property
+    def loading_hours(self) -> LoadingHours | None:
+        """The hours of the day in which loads may start; None for any time."""
+        return None if self.window is None else parse_hours(self.window)
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:

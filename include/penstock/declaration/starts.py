@@ -1,7 +1,10 @@
-"""When a pipeline loads, besides its schedule: as soon as enough records wait, or a record waits too long."""
+"""When a pipeline loads, besides its schedule: by the records that wait, and within hours of the day."""
 
-from datetime import timedelta
+import re
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Annotated, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, StrictInt, StrictStr, model_validator
 
@@ -11,6 +14,59 @@ from penstock.declaration.parts import STRICT
 
 # The triggerer looks every ten seconds, so it cannot keep a shorter wait.
 SHORTEST_WAIT = timedelta(minutes=1)
+
+ALLOWED_HOURS = "two times of day and optionally a time zone, such as 22:00-06:00 or 22:00-06:00 Europe/Berlin"
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)(?: ([A-Za-z0-9_+/-]{1,64}))?")
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingHours:
+    """The hours of each day in which loads may start; they may pass midnight."""
+
+    since: time
+    until: time
+    zone: ZoneInfo
+
+    def is_open(self, moment: datetime) -> bool:
+        """Whether a load may start at a moment."""
+        at = moment.astimezone(self.zone).time()
+        if self.since < self.until:
+            return self.since <= at < self.until
+        return at >= self.since or at < self.until
+
+    def find_opening(self, moment: datetime) -> datetime:
+        """The next time at which loads may start, from a moment at which they may not."""
+        local = moment.astimezone(self.zone)
+        opening = datetime.combine(local.date(), self.since, self.zone)
+        return opening if opening > local else datetime.combine(local.date() + DAY, self.since, self.zone)
+
+    @property
+    def closed(self) -> timedelta:
+        """How long no load may start, on a day of 24 hours."""
+        any_day = datetime(2026, 1, 1, tzinfo=self.zone).date()
+        opening, end = (datetime.combine(any_day, at) for at in (self.since, self.until))
+        return (opening - end) % DAY
+
+
+def parse_hours(text: str) -> LoadingHours:
+    """Parse the hours of a window; a ValueError describes the mistake."""
+    found = _HOURS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{clip(text)} is not a window; allowed: {ALLOWED_HOURS}")
+    since, until = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
+    if since == until:
+        raise ValueError(f"{clip(text)} begins when it ends; allowed: two different times, or null for any time")
+    try:
+        return LoadingHours(since, until, ZoneInfo(found[5] or "UTC"))
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"unknown time zone {clip(found[5])}; allowed: {ALLOWED_HOURS}") from error
+
+
+def check_hours(text: str) -> str:
+    """Return a valid window; a ValueError describes the mistake."""
+    parse_hours(text)
+    return text
 
 
 def _check_wait(text: str | None) -> str | None:

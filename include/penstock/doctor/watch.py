@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock import advice
@@ -18,7 +19,6 @@ from penstock.model.incident import LIVE, IncidentKind, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
 
     from penstock.declaration.alerts import Route
     from penstock.declaration.pipeline import Pipeline
@@ -91,15 +91,18 @@ def find_limit(pipeline: Pipeline) -> timedelta | None:
     interval = find_longest_interval(pipeline.schedule)
     if interval is None:
         return None
+    closed = pipeline.loading_hours.closed if pipeline.loading_hours else timedelta(0)
     if pipeline.deadline is not None:
-        return interval + parse_duration(pipeline.deadline)
-    return None if pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval
+        return interval + closed + parse_duration(pipeline.deadline)
+    return None if pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval + closed
 
 
 def _describe(pipeline: Pipeline, overdue: Overdue, limit: timedelta) -> Sighting:
     allowed = f"are {pipeline.overdue_intervals} intervals of {pipeline.schedule}"
     if pipeline.deadline is not None:
         allowed = f"is an interval of {pipeline.schedule} and the deadline of {pipeline.deadline}"
+    if pipeline.window is not None:
+        allowed = f"{allowed}, and the time outside the window {pipeline.window}"
     message = f"{_describe_age(overdue)}; allowed {allowed}, {write_duration(limit)}"
     next_step = advice.find_out_why_overdue(pipeline.name)
     return Sighting(pipeline.name, IncidentKind.OVERDUE_LOAD, LIVE, message, next_step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,12 +57,21 @@ class Planned:
     ended_hold: int | None = None
 
 
-def plan_load(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str) -> Planned:
+def plan_load(
+    uri: str, kafka: Mapping[str, str], pipeline: Pipeline, run_id: str, *, ignore_window: bool = False
+) -> Planned:
     """Plan the next live load of a pipeline, or find the load that this run has planned before.
+
+    Outside the window of the pipeline nothing is planned, and no open load is fenced.
 
     If the log lost records, the plan is rolled back and the pipeline is held. Both happen under one lock, so that no
     decision of a person comes between them.
     """
+    hours, now = pipeline.loading_hours, datetime.now(UTC)
+    if hours is not None and not ignore_window and not hours.is_open(now):
+        opening = hours.find_opening(now).isoformat(timespec="minutes")
+        message = f"{pipeline.name}: no load starts outside the window {pipeline.window}; it opens at {opening}."
+        return Planned(None, message)
     with open_ledger(uri) as connection:
 
         def plan_or_hold(answers: Answers | None) -> Planned:

@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 
 def run_load(
-    settings: Settings, pipeline: Pipeline, run_id: str, report: Callable[[str], None], spark_log: TextIO
+    settings: Settings,
+    pipeline: Pipeline,
+    run_id: str,
+    report: Callable[[str], None],
+    spark_log: TextIO,
+    *,
+    ignore_window: bool = False,
 ) -> Load | None:
     """Load the new records of the topic, and return the published load; None if there was nothing new."""
     with recording_failures(settings.db, pipeline), concerning(pipeline.name):
-        planned = plan_load(settings.db, settings.kafka, pipeline, run_id)
+        planned = plan_load(settings.db, settings.kafka, pipeline, run_id, ignore_window=ignore_window)
     report(planned.message)
     if planned.load is None:
         return None

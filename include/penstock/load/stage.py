@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -147,6 +148,9 @@ def stage_chunks(
     from penstock.load.task import stage_group  # imported late: a fenced driver never needs pyarrow
 
     groups = group_chunks(chunks, choose_group_size(load.ranges))
+    if load.declaration.rate is not None:
+        together = max(1, min(len(groups), spark.defaultParallelism))
+        assignment = replace(assignment, records_per_second=load.declaration.rate / together)
     reader = find_reader(load.declaration.reader)
     return reader.stage_groups(spark, assignment.source, groups, partial(stage_group, assignment))
 

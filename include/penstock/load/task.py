@@ -10,6 +10,7 @@ from penstock.kafka.readers.contract import CheckedChunks
 from penstock.records.decoder import Decoder
 from penstock.records.fingerprint import LogFingerprint
 from penstock.target.postgres.copy import RowsRefusedError, write_group
+from penstock.waiting import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,9 +42,11 @@ def _read_and_write(
     decoder = Decoder(assignment.layout, assignment.load_id)
     checked = CheckedChunks(assignment.source, chunks, group.find_log_starts)
     seen = {chunk.task: LogFingerprint() for chunk in chunks}
+    pace = Pace(assignment.records_per_second)
 
     def decode(read: Iterator[Part]) -> Iterator[tuple[int, Decoded]]:
         for task, batch in checked.check(read):
+            pace.keep(len(batch.offsets))
             seen[task].add_batch(batch)
             yield task, decoder.decode(batch)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from penstock.declaration.starts import LoadingHours
     from penstock.model.log import Isolation
 
 Why = Literal["min_records", "max_wait"]
@@ -26,6 +27,11 @@ class Watched:
     isolation: Isolation
     min_records: int | None
     max_wait: timedelta | None
+    hours: LoadingHours | None = None
+
+    def may_start(self, moment: datetime) -> bool:
+        """Whether the window of the pipeline is open."""
+        return self.hours is None or self.hours.is_open(moment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class BacklogLook:
         self, db: str, kafka: Mapping[str, str], watched: Collection[Watched], now: datetime
     ) -> dict[str, Start]:
         """Find the pipelines that should load now. An error means that Kafka or the ledger did not answer."""
+        watched = [each for each in watched if each.may_start(now)]
         with closing(open_ledger(db)) as connection:
             known = {each.pipeline: each for each in read_backlogs(connection, [each.pipeline for each in watched])}
         ready = [each for each in watched if not known[each.pipeline].is_busy]

@@ -29,6 +29,8 @@ class Assignment:
     stop_at_rejection: bool
     max_quarantined: int | None
     timeout_seconds: int
+    # The most records per second of one task; the driver divides the declared rate by the tasks that run at once.
+    records_per_second: float | None = None
 
 
 def make_assignment(settings: Settings, load: Load, attempt: int) -> Assignment:

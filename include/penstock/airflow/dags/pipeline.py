@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable, TriggerRule
+from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable, Param, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
@@ -77,6 +77,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         allowed_run_types=RUN_TYPES,
         deadline=make_deadline(pipeline),
+        params=_make_form(pipeline),
         tags=["penstock", shorten_tag(pipeline.topic), pipeline.mode, *pipeline.tags],
         default_args=_for_each_task(pipeline),
         auto_register=False,
@@ -107,6 +108,14 @@ def make_dag(pipeline: Pipeline) -> DAG:
                 trigger_rule=TriggerRule.NONE_FAILED,
             )
     return dag
+
+
+def _make_form(pipeline: Pipeline) -> dict[str, Param]:
+    """The form of a run by hand: a pipeline with a window can load outside it once."""
+    if pipeline.window is None:
+        return {}
+    what = f"Load now, also outside the window {pipeline.window}."
+    return {"ignore_window": Param(default=False, type="boolean", title="Ignore the window", description=what)}
 
 
 def _find_schedule(pipeline: Pipeline) -> Any:  # noqa: ANN401 - a text, a timetable, a list of assets, or None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # Airflow writes an event for each hour. A first load of a year would be 8,760 of them; the ledger has them all.
 MOST_HOURS = 168
+FIELDS = ("ignore_window",)
 
 
 def plan(pipeline: Pipeline) -> int | None:
@@ -37,9 +38,11 @@ def plan(pipeline: Pipeline) -> int | None:
 
     context = get_current_context()
     with deciding_retries(pipeline.name):
-        refuse_unknown(context, ())
+        refuse_unknown(context, FIELDS)
+        ignore = bool(context["params"].get("ignore_window"))
+        kafka = read_kafka(pipeline.kafka)
         try:
-            planned = plan_load(read_db(), read_kafka(pipeline.kafka), pipeline, context["run_id"])
+            planned = plan_load(read_db(), kafka, pipeline, context["run_id"], ignore_window=ignore)
         except HeldError as error:
             # The same hold, with a next step that names the DAG.
             raise make_hold(error.what, pipeline.name, error.load, error.ranges) from error

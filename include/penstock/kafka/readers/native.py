@@ -189,6 +189,8 @@ class _Reading:
                 records, end = self._find_records(chunk, run)
                 if records:
                     yield chunk.task, self._make_batch(records)
+                    # The task may have paused: that must not count as a stall of the broker.
+                    self.progress_at = time.monotonic()
                 if end is not None:
                     yield chunk.task, end
                     finished.append(partition)
