@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,29 @@ def test_a_retry_after_the_copies_were_moved_gives_the_same_results(start: Start
     assert validate_load(loader.db, load.load_id, None, loader.settings.kafka).passed
     loader.publish(load.load_id)
     assert find_faults(loader.db, account) == []
+
+
+def test_a_redrive_finds_copies_in_the_load_that_quarantined_its_records(start: Start) -> None:
+    account, loader = start(columns=COLUMNS, rules=[{"name": "small", "where": "id < 9"}])
+    account.send([order(20), order(2), order(20), order(3), order(30)])
+    loader.load()
+    account.send([order(20), order(4)])
+    loader.load()
+    allowing = replace(loader, pipeline=declare(account.topic, columns=COLUMNS, dedupe={"by": ["id"]}))
+    settings, quiet = loader.settings, lambda _: None
+
+    first = redrive(settings, allowing.pipeline, Selection("orders", partition=0, offset=2), "ann", quiet)
+    rest = redrive(settings, allowing.pipeline, Selection("orders"), "ann", quiet)
+
+    assert (first.passing, rest.passing, dict(rest.rejected)) == (1, 2, {("duplicate", None): 1})
+    # The record at offset 0 is a copy of that at offset 2 in its own load; that at offset 5 is of another load.
+    assert loader.query('select "offset" from penstock.quarantined') == [(0,)]
+    assert loader.query("select _offset from analytics.orders order by 1") == [(1,), (2,), (3,), (4,), (5,), (6,)]
+    allowing.backfill(ByOffsets((Span(0, 1, 3),)), replace=True)
+    again = redrive(settings, allowing.pipeline, Selection("orders"), "ann", quiet)
+    assert (again.passing, dict(again.rejected)) == (0, {("duplicate", None): 1}), "a replay holds the first copy now"
+    assert find_faults(loader.db, account) == []
+    assert loader.verify().faults == ()
 
 
 def test_a_redrive_leaves_a_copy_in_the_quarantine_while_the_first_is_in_the_table(start: Start) -> None:

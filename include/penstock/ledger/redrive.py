@@ -116,6 +116,11 @@ def find_open_redrives(connection: Connection, pipeline_id: int) -> list[int]:
     return _statements.fetch_values(connection, int, "find_open_redrives", pipeline_id=pipeline_id)
 
 
+def find_loads_beside(connection: Connection, load_id: int) -> list[int]:
+    """Find the loads that now cover offsets of the loads that quarantined the records of a redrive."""
+    return _statements.fetch_values(connection, int, "find_loads_beside", load_id=load_id)
+
+
 def find_failed_redrives(connection: Connection, pipeline: str) -> list[int]:
     """Find the failed redrives of a pipeline that have an open incident."""
     return _statements.fetch_values(connection, int, "find_failed_redrives", pipeline=pipeline)

@@ -108,3 +108,14 @@ order by load_id
 select distinct l.load_id from penstock.incident i join penstock.load l using (load_id)
 where i.pipeline = %(pipeline)s and i.ended_at is null and l.kind = 'redrive' and l.state = 'failed'
 order by l.load_id
+
+-- name: find_loads_beside
+-- The loads that now cover offsets of the loads that quarantined the records of a redrive: these loads themselves, and the
+-- replays and redrives that have taken some of their offsets.
+select distinct c.load_id
+from (select distinct source_load from penstock.redriven where load_id = %(load_id)s) v
+join penstock.load l on l.load_id = v.source_load
+join penstock.load_range w on w.load_id = v.source_load
+join penstock.coverage c on c.pipeline_id = l.pipeline_id and c.generation_id = l.generation_id
+     and c.partition = w.partition and c.offsets && int8range(w.from_offset, w.until_offset)
+order by c.load_id

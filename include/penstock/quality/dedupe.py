@@ -11,6 +11,7 @@ from penstock.declaration.durations import parse_duration
 from penstock.ledger.connection import connect
 from penstock.ledger.load import read_load
 from penstock.ledger.quarantine import count_moved
+from penstock.ledger.redrive import find_loads_beside
 from penstock.ledger.statements import Statements
 from penstock.model.load import CheckResult
 from penstock.quality.moving import Cause, move_rows
@@ -30,6 +31,21 @@ _statements = Statements("quality/dedupe")
 MOST_SAMPLES = 10
 # The name of the results, and of the moved rows among those of rules.
 NAME = "dedupe"
+
+
+# The conditions on a row `t` of the target that may be the first copy of a staged row `s`.
+NEAR_IN_TIME = sql.SQL(
+    "t._timestamp between s._timestamp - %(within)s::interval and s._timestamp + %(within)s::interval"
+)
+# A record of a redrive belongs to the load that quarantined it: its copies come from the offsets of that load, in
+# whichever of the loads holds them now.
+OF_SAME_LOAD = sql.SQL(
+    """t._load_id = any(%(loads)s::bigint[])
+      and exists (select from penstock.redriven v join penstock.load_range w on w.load_id = v.source_load
+                  where v.load_id = %(load_id)s and v.partition = s._partition and v."offset" = s._offset
+                    and w.partition = t._partition and t._offset >= w.from_offset and t._offset < w.until_offset)"""
+)
+NONE = sql.SQL("false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +78,24 @@ def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Cop
     """Find later copies, and at most one more than may be moved. The ids are columns, so no SQL of a person runs."""
     limit = sql.Literal(f"{load.declaration.timeout_minutes}min")
     connection.execute(sql.SQL("set local statement_timeout = {}").format(limit))
-    pieces = {
+    pieces: dict[str, sql.Composable] = {
         "staged": attempt_table(load.load_id, load.attempt),
         "target": target_identifier(load.declaration.target),
         "ids": join_names(dedupe.by),
         "known": sql.SQL(" and ").join(sql.SQL("{} is not null").format(sql.Identifier(name)) for name in dedupe.by),
     }
-    within = None if dedupe.within is None else parse_duration(dedupe.within)
+    values: dict[str, object] = {"load_id": load.load_id}
+    if dedupe.within is not None:
+        pieces["near"] = NEAR_IN_TIME
+        values["within"] = parse_duration(dedupe.within)
+    elif load.kind == "redrive":
+        pieces["near"] = OF_SAME_LOAD
+        values["loads"] = find_loads_beside(connection, load.load_id)
+    else:
+        pieces["near"] = NONE
     # All records of a redrive may be copies.
     most = sum(map(len, load.ranges)) if load.kind == "redrive" else dedupe.hold_above.records + 1
-    values = {"load_id": load.load_id, "within": within, "most": most}
-    return _statements.fetch_all(connection, Copy, "find_copies", pieces, **values)
+    return _statements.fetch_all(connection, Copy, "find_copies", pieces, **values, most=most)
 
 
 def _decide(load: Load, dedupe: Dedupe, copies: Sequence[Copy], moved: int, rows: int) -> CheckResult:

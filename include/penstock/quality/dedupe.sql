@@ -1,7 +1,7 @@
 -- name: find_copies
 -- The rows of {staged} with an earlier copy, which has the same {ids}: in the load the copy of the lowest partition and
--- offset is the first; in {target} a row that is near in time, outside the ranges that the load itself covers. A row
--- without an id has no copies: {known}. Without %(within)s the target is not read.
+-- offset is the first; in {target} a row that is {near}, outside the ranges that the load itself covers. A row without an
+-- id has no copies: {known}.
 with repeated as (
     select {ids} from {staged} where {known} group by {ids} having count(*) > 1
 ),
@@ -15,8 +15,7 @@ earlier as (
     select distinct on (s._partition, s._offset) s._partition, s._offset, t._partition as first_partition,
            t._offset as first_offset
     from {staged} s join {target} t using ({ids})
-    where %(within)s::interval is not null
-      and t._timestamp between s._timestamp - %(within)s::interval and s._timestamp + %(within)s::interval
+    where {near}
       and not exists (select from penstock.load_range r
                       join penstock.load l on l.load_id = r.load_id
                       join penstock.load x on x.load_id = t._load_id and x.generation_id = l.generation_id
