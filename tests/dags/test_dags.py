@@ -24,6 +24,9 @@ OWN = {
     "penstock_maintenance",
     "penstock_redrive",
     "penstock_sample",
+    "penstock_rollback",
+    "penstock_quarantine_drop",
+    "penstock_verify",
 }
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 

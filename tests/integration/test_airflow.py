@@ -557,6 +557,54 @@ def test_a_redrive_by_the_form_publishes_the_records_that_pass_now(
     assert query(airflow, decided) == [("admin", "refunds are right")]
 
 
+def test_forms_roll_back_verify_and_drop_in_the_name_of_the_user(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(1)
+    produce(kafka, topic, [1, 2, -3])
+    declare(airflow, "decided", topic, rules=[{"name": "positive", "where": "amount >= 0"}])
+    assert airflow.run("decided")[1] == "success"
+    [(load,)] = query(airflow, "select load_id from penstock.loads where pipeline = 'decided'")
+
+    run, state = airflow.run("penstock_rollback", load_id=load, why="a test system")
+    assert state == "success", airflow.log("penstock_rollback", run, "roll_back")
+    assert find_line(airflow.log("penstock_rollback", run, "roll_back"), f"load {load} is rolled back; gaps now")
+    assert query(airflow, "select count(*) from airflow.decided") == [(0,)]
+    run, state = airflow.run("penstock_rollback", load_id=load, undo=True, why="it was right")
+    assert state == "success", airflow.log("penstock_rollback", run, "roll_back")
+    assert query(airflow, "select count(*) from airflow.decided") == [(2,)]
+    run, state = airflow.run("penstock_rollback", load_id=load + 1_000, why="no such load")
+    assert (state, airflow.tries("penstock_rollback", run)["roll_back"]) == ("failed", 1)
+    assert f"there is no load {load + 1_000}" in airflow.log("penstock_rollback", run, "roll_back")[-1]
+
+    run, state = airflow.run("penstock_verify", pipeline="decided")
+    assert state == "success", airflow.log("penstock_verify", run, "verify")
+    assert find_line(airflow.log("penstock_verify", run, "verify"), "decided: no fault; 2 rows")
+    with psycopg.connect(superuser(airflow.loads)) as connection:
+        connection.execute("update airflow.decided set amount = 5 where _offset = 1")
+    run, state = airflow.run("penstock_verify", pipeline="decided", share=0)
+    assert (state, airflow.tries("penstock_verify", run)["verify"]) == ("failed", 1)
+    assert "partition 0 offsets [1, 2)" in airflow.log("penstock_verify", run, "verify")[-1]
+
+    form: dict[str, Any] = {"pipeline": "decided", "why": "a test order"}
+    run, state = airflow.run("penstock_quarantine_drop", **form)
+    assert (state, airflow.tries("penstock_quarantine_drop", run)["drop"]) == ("failed", 1)
+    assert "no record is chosen" in airflow.log("penstock_quarantine_drop", run, "drop")[-1]
+    run, state = airflow.run("penstock_quarantine_drop", **form, rule="positive")
+    assert state == "success", airflow.log("penstock_quarantine_drop", run, "drop")
+    assert query(airflow, "select value is null from penstock.quarantined where pipeline = 'decided'") == [(True,)]
+    decided = (
+        f"select actor, what, why from penstock.event where load_id = {load} and actor = 'admin' order by event_id"
+    )
+    assert query(airflow, decided) == [
+        ("admin", "rolled_back", "a test system"),
+        ("admin", "rollback undone", "it was right"),
+        ("admin", "contents of 1 quarantined records dropped", "a test order"),
+    ]
+    verified = "select actor, share, faults from penstock.verifications where pipeline = 'decided' order by 2 desc"
+    assert query(airflow, verified) == [("admin", 1.0, 0), ("admin", 0.0, 1)]
+
+
 def test_an_invalid_declaration_is_an_import_error_until_it_is_fixed(
     airflow: AirflowSite, make_topic: MakeTopic
 ) -> None:

@@ -31,6 +31,18 @@ def why_field() -> Param:
     )
 
 
+def share_field(default: float) -> Param:
+    """The field of a form that says how much of the log is read again."""
+    return Param(
+        default,
+        type="number",
+        minimum=0,
+        maximum=1,
+        title="Share",
+        description="The share of the offsets in the log that is read again: 0 to 1.",
+    )
+
+
 def refuse_unknown(context: Context, known: tuple[str, ...]) -> None:
     """Refuse unknown parameters of a run: Airflow's API takes any parameter, and an ignored one would mislead."""
     unknown = sorted(set(context["dag_run"].conf or {}) - set(known))

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.runs import share_field
 from penstock.airflow.steps.audit import examine, verify
 
 if TYPE_CHECKING:
@@ -48,14 +49,7 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
         tags=["penstock"],
         default_args={"owner": "penstock"},
         params={
-            "share": Param(
-                0.1,
-                type="number",
-                minimum=0,
-                maximum=1,
-                title="Share",
-                description="The share of the offsets in the log that is read again: 0 to 1.",
-            )
+            "share": share_field(0.1),
         },
     ) as dag:
         for pipeline in pipelines:

@@ -9,6 +9,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, Param
 
 from penstock.airflow.failures import log_failure
+from penstock.airflow.quarantine_form import selection_fields
 from penstock.airflow.runs import pipeline_field, why_field
 from penstock.airflow.steps.redrive import redrive as redrive_records
 
@@ -31,7 +32,6 @@ Choose records by reason, rule, load, place or time; all chosen fields must matc
 A redrive whose check fails is held, as any load: its request waits under Required Actions. The same on the command line
 is `penstock quarantine redrive`.
 """
-TIME = "A time with a zone, such as 2026-01-31T00:00:00Z."
 
 
 def make_redrive_dag(pipelines: Sequence[str]) -> DAG:
@@ -58,29 +58,7 @@ def make_redrive_dag(pipelines: Sequence[str]) -> DAG:
 def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
     return {
         "pipeline": pipeline_field(pipelines),
-        "reason": _text("Reason", "Only records with this reason, such as bad_json or rule."),
-        "rule": _text("Rule", "Only records that failed this rule."),
-        "load_id": Param(
-            None, type=["null", "integer"], minimum=1, title="Load", description="Only records of this load."
-        ),
-        "at": _text("Place", "Only the record at partition:offset."),
-        "since": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="Since",
-            description=f"Only loads published since then. {TIME}",
-        ),
-        "until": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="Until",
-            description=f"Only loads published before then. {TIME}",
-        ),
-        "everything": Param(
-            default=False, type="boolean", title="Everything", description="All quarantined records of the pipeline."
-        ),
+        **selection_fields(),
         "dry_run": Param(
             default=False,
             type="boolean",
@@ -89,7 +67,3 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
         ),
         "why": why_field(),
     }
-
-
-def _text(title: str, description: str) -> Param:
-    return Param(None, type=["null", "string"], title=title, description=description)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
-from penstock.airflow.connections import read_db, read_kafka, read_settings
+from penstock.airflow.connections import read_db, read_kafka
 from penstock.airflow.failures import deciding_retries, send_notices
-from penstock.airflow.runs import find_person, refuse_unknown
-from penstock.errors import ProofError, name_few
+from penstock.airflow.runs import refuse_unknown
+from penstock.airflow.steps.verify import verify_by
+from penstock.errors import ProofError
 
 if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
@@ -23,32 +22,10 @@ FIELDS = ("share",)
 
 def verify(pipeline: Pipeline) -> None:
     """Verify a pipeline; a fault fails the task."""
-    from penstock.spark.submit import submit_reread
-    from penstock.verify.run import verify_pipeline
-
     context = get_current_context()
     with deciding_retries(pipeline.name):
         refuse_unknown(context, FIELDS)
-        verified = verify_pipeline(
-            read_settings(pipeline.kafka),
-            pipeline,
-            find_person(context),
-            context["params"]["share"],
-            lambda settings, verification: submit_reread(settings, verification, sys.stdout),
-        )
-        if verified is None:
-            raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
-        log.info(verified.summary)
-        for line in name_few(verified.faults):
-            log.error("%s", line)
-        if verified.faults:
-            raise ProofError(
-                f"{verified.summary} The first: {verified.faults[0]}",
-                pipeline=pipeline.name,
-                ranges=[fault.range for fault in verified.faults[:5] if fault.range],
-                next_step=f"see penstock.faults, and {' '.join(verified.next_steps)} The DAG penstock_backfill does "
-                "the same as `penstock backfill`.",
-            )
+    verify_by(context, pipeline)
     send_notices()
 
 

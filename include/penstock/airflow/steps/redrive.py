@@ -12,6 +12,7 @@ from penstock.airflow.connections import read_db, read_db_checker, read_kafka
 from penstock.airflow.declarations import read_named
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.lineage import emit_lineage
+from penstock.airflow.quarantine_form import SELECTION_FIELDS, read_form
 from penstock.airflow.runs import add_events, find_person, refuse_unknown
 from penstock.airflow.steps.pipeline import make_hold
 from penstock.errors import HeldError
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import AssetAlias
 
-    from penstock.ledger.quarantine import Selection
-
 log = logging.getLogger(__name__)
-SELECTION = ("reason", "rule", "load_id", "at", "since", "until")
-FIELDS = ("pipeline", *SELECTION, "everything", "dry_run", "why")
+FIELDS = ("pipeline", *SELECTION_FIELDS, "dry_run", "why")
 
 
 def redrive(alias: AssetAlias) -> None:
@@ -40,7 +38,7 @@ def redrive(alias: AssetAlias) -> None:
     with deciding_retries(params["pipeline"]):
         refuse_unknown(context, FIELDS)
         pipeline = read_named(params["pipeline"])
-        selection = _read_form(params)
+        selection = read_form(params)
         # No Spark runs: the records come from the quarantine.
         settings = Settings(read_db(), read_kafka(pipeline.kafka), Path(), "", read_db_checker())
         who, dry_run = find_person(context), params["dry_run"]
@@ -56,11 +54,3 @@ def redrive(alias: AssetAlias) -> None:
     for line in found.describe(pipeline.name, dry_run=dry_run):
         log.info(line)
     send_notices()
-
-
-def _read_form(params: Mapping[str, Any]) -> Selection:
-    from penstock.decide.quarantine import read_selection, refuse_everything
-
-    selection = read_selection(params["pipeline"], *(params[name] for name in SELECTION))
-    refuse_everything(selection, everything=params["everything"])
-    return selection
