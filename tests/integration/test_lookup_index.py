@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg import sql
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
 
 from declaring import declare
 from fix_loads import Bind, stage_rows
@@ -12,6 +15,7 @@ from loading_process import query
 from penstock.load.publish import publish_load
 from penstock.load.validate import validate_load
 from penstock.model.ranges import Range
+from penstock.quality.data.batch import PostgresBatch
 from privileges import superuser
 
 if TYPE_CHECKING:
@@ -60,6 +64,30 @@ def test_an_index_of_a_person_on_the_target_is_never_dropped(db: str, bound: Bin
         connection.execute("create index of_ann on analytics.orders (hashtextextended(note, 0))")
     publish(db, bound, 10, [])
     assert query(db, "select relname::text from pg_class where relname = 'of_ann'") == [("of_ann",)]
+
+
+def test_few_rows_are_looked_up_in_a_long_history_and_many_rows_scan_a_short_one(db: str) -> None:
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(superuser(db)), poolclass=NullPool)
+    with engine.connect() as connection:
+
+        def write_match(rows: int, history_rows: int, leaves: int) -> str:
+            connection.execute(text("drop table if exists batch, history"))
+            connection.execute(text("create table history (id bigint, _load_id bigint) partition by range (_load_id)"))
+            for leaf in range(leaves):
+                bounds = f"from ({leaf}) to ({leaf + 1})"
+                connection.execute(text(f"create table leaf_{leaf} partition of history for values {bounds}"))
+            share = f"select n, n % {leaves} from generate_series(1, {history_rows}) n"
+            connection.execute(text(f"insert into history {share}"))
+            connection.execute(text(f"create table batch as select n as id from generate_series(1, {rows}) n"))
+            connection.execute(text("analyze batch"))
+            connection.execute(text("analyze history"))
+            batch = PostgresBatch(connection, sql.Identifier("batch"))
+            return batch.match("history", ["id"], "s.id = h.id")
+
+        assert "lateral" in write_match(10, 1_000, 1)
+        assert "lateral" not in write_match(10, 10, 1)
+        assert "lateral" in write_match(10, 1_000, 4)
+        assert "lateral" not in write_match(10, 1_000, 100), "each leaf costs a lookup"
 
 
 def test_texts_too_long_for_an_index_can_be_ids(db: str, bound: Bind) -> None:

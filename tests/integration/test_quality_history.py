@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import psycopg
 import pytest
@@ -16,10 +16,12 @@ from penstock.cli.main import app
 from penstock.decide.settle import discard_load
 from penstock.declaration.pipeline import Pipeline, read_pipeline
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.history import read_usual_volumes
 from penstock.ledger.pipeline import find_pipeline
 from penstock.load.publish import publish_in
 from penstock.load.validate import validate_load
 from penstock.maintenance.run import maintain
+from penstock.model.load import Kind
 from penstock.model.ranges import Range
 from penstock.status.quality import read_quality
 from privileges import superuser
@@ -219,3 +221,26 @@ def test_quality_shows_the_places_of_an_expectation_on_data_for_each_partition(
     assert (
         f"load {load_id}, partition 1: far_copies 0, near_copies 0, copies_elsewhere 3, at partition:offset 1:0" in out
     )
+
+
+def test_only_published_live_loads_of_the_hour_that_were_not_held_are_a_usual_volume(db: str) -> None:
+    def plan(kind: Kind, weeks: int, rows: int, **changed: str) -> None:
+        load_id = stage_rows(db, [Range(0, 10 * rows, 10 * rows + 5)], kind=kind)
+        changes = {"state": "'published'", "published_at": f"now() - interval '{weeks} weeks'", "rows": str(rows)}
+        changes |= {"planned_at": f"now() - interval '{weeks} weeks'", **changed}
+        written = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        with psycopg.connect(superuser(db)) as connection:
+            connection.execute(f"update penstock.load set {written} where load_id = {load_id}".encode())
+
+    plan("live", 1, 1)
+    plan("live", 2, 2)
+    plan("live", 5, 3)
+    plan("live", 1, 4, held_at="now()")
+    plan("live", 1, 5, planned_at="now() - interval '1 week 2 hours'")
+    plan("live", 1, 6, state="'discarded'", published_at="null")
+    for place, kind in enumerate(get_args(Kind), start=7):
+        if kind != "live":
+            plan(kind, 1, place)
+    current = stage_rows(db, [Range(0, 1_000, 1_005)])
+    with open_ledger(db) as connection:
+        assert read_usual_volumes(connection, current, 4) == [1, 2]
