@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ _STOP = re.compile(rf"{STOPPED}(?P<condition>[a-z0-9 ]+ \(SQLSTATE (?P<state>[0-
 # Great Expectations divides a sum over a column by another sum. PostgreSQL's sum over no value is null.
 _NO_VALUE = re.compile(r"unsupported operand type\(s\) for /: 'NoneType'")
 NO_VALUE = "the column has no value"
+_CHECKING = threading.Lock()
 # A relation that `checks_read` can make readable, and its schema. A function or a setting is neither.
 _UNREADABLE = re.compile("permission denied for (table|view|materialized view|foreign table|schema) ")
 RESULT_FORMAT = {
@@ -101,18 +103,21 @@ def check_load(db_uri: str, load: Load, checker_uri: str | None = None) -> Check
 def _quiet() -> Iterator[None]:
     """Silence Great Expectations and SQLAlchemy, because their logs hold rows and values at level DEBUG.
 
-    The results hold the message of a crash.
+    The results hold the message of a crash. The loads of a parallel backfill are checked one after the other: the
+    filters of warnings, the levels of loggers and the context of Great Expectations belong to the whole process, so the
+    end of one check would make another one loud.
     """
     loggers = [logging.getLogger(name) for name in TALKATIVE]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with _CHECKING:
+        levels = [logger.level for logger in loggers]
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL + 1)
+            with warnings.catch_warnings(action="ignore"):
+                yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def build_suite(load: Load, arguments: Sequence[dict[str, Any]]) -> ExpectationSuite:
