@@ -25,12 +25,15 @@ from penstock.verify.run import verify_pipeline
 from privileges import superuser
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from penstock.backfill.plan import Backfill
     from penstock.backfill.request import Selection
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
+    from penstock.model.ranges import Range
     from penstock.verify.run import Verified
 
 _runs = itertools.count(1)
@@ -104,7 +107,7 @@ class Loader:
         self.stage(load_id)
         publish_load(self.db, self.settings.kafka, load_id)
 
-    def verify(self, share: float = 1.0) -> Verified:
+    def verify(self, share: float = 1.0, ranges: Sequence[Range] = ()) -> Verified:
         """Verify the pipeline, with the session's Spark as the other reader."""
         verified = verify_pipeline(
             self.settings,
@@ -112,6 +115,7 @@ class Loader:
             "tester",
             share,
             lambda settings, verification: run_reread(settings, verification, lambda: self.spark.sparkContext),
+            ranges,
         )
         assert verified is not None, "there are published loads"
         return verified

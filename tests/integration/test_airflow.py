@@ -582,7 +582,7 @@ def test_forms_roll_back_verify_and_drop_in_the_name_of_the_user(
     assert find_line(airflow.log("penstock_verify", run, "verify"), "decided: no fault; 2 rows")
     with psycopg.connect(superuser(airflow.loads)) as connection:
         connection.execute("update airflow.decided set amount = 5 where _offset = 1")
-    run, state = airflow.run("penstock_verify", pipeline="decided", share=0)
+    run, state = airflow.run("penstock_verify", pipeline="decided", offsets=["0:1-2"])
     assert (state, airflow.tries("penstock_verify", run)["verify"]) == ("failed", 1)
     assert "partition 0 offsets [1, 2)" in airflow.log("penstock_verify", run, "verify")[-1]
 
@@ -601,8 +601,8 @@ def test_forms_roll_back_verify_and_drop_in_the_name_of_the_user(
         ("admin", "rollback undone", "it was right"),
         ("admin", "contents of 1 quarantined records dropped", "a test order"),
     ]
-    verified = "select actor, share, faults from penstock.verifications where pipeline = 'decided' order by 2 desc"
-    assert query(airflow, verified) == [("admin", 1.0, 0), ("admin", 0.0, 1)]
+    verified = "select actor, share, faults from penstock.verifications where pipeline = 'decided' order by 3"
+    assert query(airflow, verified) == [("admin", 1.0, 0), ("admin", 1.0, 1)]
 
 
 def test_an_invalid_declaration_is_an_import_error_until_it_is_fixed(

@@ -20,6 +20,7 @@ from loading_process import await_true
 from penstock.backfill.request import AllGaps, ByOffsets, Span
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.ledger.connection import connect, open_ledger
+from penstock.model.ranges import Range
 from penstock.status.pipelines import read_status
 from penstock.target.postgres.rows import hash_row
 from penstock.verify.run import verify_pipeline
@@ -77,6 +78,23 @@ def test_all_loads_are_verified_after_a_replay_a_rollback_and_a_backfill(start: 
     ]
     assert loader.query("select count(*) from penstock.reread") == [(0,)]
     assert verified.holes == {"aborted": 10, "marker": 1}
+
+
+def test_chosen_offsets_are_read_again_and_all_rows_are_counted(start: Start) -> None:
+    account, loader = start(2)
+    for _ in range(3):
+        account.send_orders(20, partition=0)
+        account.send_orders(20, partition=1)
+        loader.load()
+    changed = "set note = 'x' where _partition = 1 and _offset = 30"
+    tamper(loader, f"update analytics.orders {changed}")
+
+    verified = loader.verify(ranges=[Range(0, 25, 41), Range(1, 5, 6)])
+
+    assert (verified.chunks_held, verified.chunks_reread, verified.rows_compared) == (6, 3, 60)
+    assert list_places(verified.faults) == [("rows_changed", 1, 30, 31)], "the fingerprints of all rows are compared"
+    assert loader.query("select share from penstock.verifications") == [(0.5,)]
+    assert loader.verify(ranges=[Range(7, 0, 1)]).chunks_reread == 0
 
 
 def read_health(loader: Loader) -> Health:

@@ -31,6 +31,11 @@ def why_field() -> Param:
     )
 
 
+def offsets_field(description: str) -> Param:
+    """The field of a form that takes ranges of offsets."""
+    return Param(None, type=["null", "array"], items={"type": "string"}, title="Offsets", description=description)
+
+
 def share_field(default: float) -> Param:
     """The field of a form that says how much of the log is read again."""
     return Param(

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock import advice
 from penstock.errors import WrongUseError, name_ranges
+from penstock.model.spans import Span, read_span
 from penstock.model.times import read_time, require_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+__all__ = [
+    "FIELDS_OF",
+    "AllGaps",
+    "ByOffsets",
+    "ByTime",
+    "Request",
+    "Selection",
+    "Span",
+    "read_form",
+    "read_selection",
+]
+
 # The kinds of request in a form, with the fields of each.
 FIELDS_OF = {"all gaps": (), "offsets": ("offsets",), "time": ("from_time", "until_time")}
-SPAN = re.compile(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Offsets of one partition, as a person gave them: the span may be empty or reversed."""
-
-    partition: int
-    from_offset: int
-    until_offset: int
-
-    def __str__(self) -> str:
-        return f"partition {self.partition} offsets [{self.from_offset}, {self.until_offset})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def read_selection(offsets: Sequence[str], since: datetime | None, until: dateti
         return AllGaps()
     if since is not None:
         return _read_times(since, until)
-    return ByOffsets(tuple(map(_read_span, offsets)))
+    return ByOffsets(tuple(map(read_span, offsets)))
 
 
 def read_form(form: Mapping[str, Any]) -> Selection:
@@ -112,10 +111,3 @@ def _read_times(since: datetime, until: datetime | None) -> ByTime:
             f"the time {until.isoformat()} to end at is not after {since.isoformat()}.", next_step=advice.SWAP_TIMES
         )
     return ByTime(since, until)
-
-
-def _read_span(text: str) -> Span:
-    found = SPAN.fullmatch(text)
-    if found is None:
-        raise WrongUseError(f"{text[:100]!r} is not a range of offsets.", next_step=advice.WRITE_OFFSETS)
-    return Span(*map(int, found.groups()))

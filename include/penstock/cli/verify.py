@@ -10,6 +10,7 @@ from rich.table import Table
 from penstock.cli import output
 from penstock.cli.arguments import Json, Name, Who, find_user, read_environment
 from penstock.declaration.pipeline import read_named
+from penstock.model.spans import read_ranges
 
 if TYPE_CHECKING:
     from penstock.verify.faults import Fault
@@ -22,6 +23,12 @@ def verify(
     share: Annotated[
         float, typer.Option(min=0, max=1, help="The share of the offsets in the log that is read again: 0 to 1.")
     ] = 1.0,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offsets", help="Read only these offsets again, as partition:from-until; repeat it for each partition."
+        ),
+    ] = None,
     who: Who = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it reads.")] = False,
     json: Json = False,
@@ -32,6 +39,7 @@ def verify(
 
     with output.exit_on_error(as_json=json, pipeline=name):
         settings = read_environment()
+        ranges = read_ranges(offsets or ())
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
         verified = verify_pipeline(
@@ -40,6 +48,7 @@ def verify(
             who or find_user(),
             share,
             lambda settings, verification: submit_reread(settings, verification, spark_log),
+            ranges,
         )
         if verified is None:
             output.print_message(f"{name}: it has loaded nothing yet.")

@@ -188,12 +188,16 @@ def begin_verification(connection: Connection, pipeline: str, actor: str | None,
 
 
 def end_verification(
-    connection: Connection, verification_id: int, counts: Mapping[str, int], faults: Sequence[FaultRow]
+    connection: Connection,
+    verification_id: int,
+    counts: Mapping[str, int],
+    faults: Sequence[FaultRow],
+    share: float | None = None,
 ) -> None:
-    """End a verification with its counts and its faults."""
+    """End a verification with its counts and its faults; `share` is the share of the chunks with chosen offsets."""
     where = {"verification_id": verification_id}
     rows = [{**asdict(fault), "ordinal": ordinal} for ordinal, fault in enumerate(faults)]
-    _statements.execute(connection, "end_verification", **where, **counts)
+    _statements.execute(connection, "end_verification", **where, **counts, share=share)
     _statements.execute(connection, "record_faults", **where, faults=Jsonb(rows))
 
 

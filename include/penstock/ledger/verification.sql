@@ -119,10 +119,10 @@ select pipeline_id, %(actor)s, %(share)s from penstock.pipeline where name = %(p
 returning verification_id
 
 -- name: end_verification
--- Ends a verification with its counts.
+-- Ends a verification with its counts. %(share)s is the share of the chunks that chosen offsets came to.
 update penstock.verification
 set ended_at = now(), ranges = %(ranges)s, rows = %(rows)s, chunks = %(chunks)s, chunks_held = %(chunks_held)s,
-    chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s
+    chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s, share = coalesce(%(share)s, share)
 where verification_id = %(verification_id)s
 
 -- name: record_faults

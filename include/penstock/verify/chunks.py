@@ -43,6 +43,13 @@ def find_truncated(chunks: Sequence[StagedChunk], partitions: Mapping[int, Parti
     ]
 
 
+def choose_ranges(chunks: Sequence[StagedChunk], ranges: Sequence[Range]) -> Sequence[StagedChunk]:
+    """Choose the chunks that hold some of these offsets; all chunks if there are no ranges."""
+    if not ranges:
+        return chunks
+    return [chunk for chunk in chunks if intersect_ranges([chunk.range], list(ranges))]
+
+
 def choose_share(chunks: Sequence[StagedChunk], share: float, seed: int) -> list[StagedChunk]:
     """Choose a random share of the chunks, at least one unless the share is 0; their order stays."""
     if not share:

@@ -27,7 +27,7 @@ from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
 from penstock.target.base import RowSum
-from penstock.verify.chunks import choose_share, find_chunks_in_log, find_truncated
+from penstock.verify.chunks import choose_ranges, choose_share, find_chunks_in_log, find_truncated
 from penstock.verify.faults import Fault
 from penstock.verify.ledger_sums import find_ledger_faults
 from penstock.verify.location import OTHER_VALUES, LogSource, locate_faults, locate_log_change, locate_other_rows
@@ -107,13 +107,19 @@ class Reread:
 
 
 def verify_pipeline(
-    settings: Settings, pipeline: Pipeline, actor: str, share: float, read_with_spark: ReadWithSpark
+    settings: Settings,
+    pipeline: Pipeline,
+    actor: str,
+    share: float,
+    read_with_spark: ReadWithSpark,
+    ranges: Sequence[Range] = (),
 ) -> Verified | None:
     """Verify a pipeline; None if it has loaded nothing yet.
 
-    A share of the chunks that the log still holds is read again, each by the reader that did not load it.
+    A share of the chunks that the log still holds is read again, each by the reader that did not load it. With `ranges`
+    these are only chunks that hold some of those offsets; the ledger and the rows of all loads are checked anyway.
     """
-    progress = _begin(settings, pipeline, actor, share)
+    progress = _begin(settings, pipeline, actor, 0.0 if ranges else share)
     if progress is None:
         return None
     with open_ledger(settings.db) as connection:
@@ -122,10 +128,10 @@ def verify_pipeline(
     progress.faults.extend(missing)
     if not missing:
         _check_rows(progress)
-    _check_log(progress, share, read_with_spark, compare=not missing)
+    _check_log(progress, share, ranges, read_with_spark, compare=not missing)
     if not missing:
         _check_holes(progress)
-    return _end(progress)
+    return _end(progress, of_chosen=bool(ranges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,9 @@ def _name_place(fault: Fault) -> tuple[int, int]:
     return fault.load or 0, fault.range.partition if fault.range else -1
 
 
-def _check_log(progress: _Progress, share: float, read_with_spark: ReadWithSpark, *, compare: bool) -> None:
+def _check_log(
+    progress: _Progress, share: float, ranges: Sequence[Range], read_with_spark: ReadWithSpark, *, compare: bool
+) -> None:
     source, faults = progress.source, progress.faults
     with open_ledger(progress.settings.db) as connection:
         chunks = find_chunks(connection, progress.pipeline.name)
@@ -179,7 +187,7 @@ def _check_log(progress: _Progress, share: float, read_with_spark: ReadWithSpark
     in_log = find_chunks_in_log(chunks, partitions)
     if source.same_topic:
         faults += [Fault("log_changed", TRUNCATED, range_) for range_ in find_truncated(chunks, partitions)]
-    chosen = choose_share(in_log, share, progress.verification_id)
+    chosen = choose_share(choose_ranges(in_log, ranges), share, progress.verification_id)
     progress.counts.update(chunks=len(chunks), chunks_held=len(in_log), chunks_reread=len(chosen))
     for chunk, reread in zip(chosen, _read_again(progress, chosen, read_with_spark, compare=compare), strict=True):
         if (reread.log.records, reread.log.hash) != (chunk.records, chunk.log_hash):
@@ -232,7 +240,7 @@ def _read_again(
     return [rereads[chunk.load_id, chunk.task] for chunk in chosen]
 
 
-def _end(progress: _Progress) -> Verified:
+def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
     names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread", "rows_compared")
     counts = {name: progress.counts[name] for name in names}
     with open_ledger(progress.settings.db) as connection:
@@ -248,7 +256,8 @@ def _end(progress: _Progress) -> Verified:
             **counts,
         )
         faults = [_make_row(fault) for fault in verified.faults]
-        end_verification(connection, progress.verification_id, counts, faults)
+        share = counts["chunks_reread"] / max(1, counts["chunks_held"]) if of_chosen else None
+        end_verification(connection, progress.verification_id, counts, faults, share)
         _see_faults(connection, progress.pipeline, verified)
     return verified
 

@@ -10,7 +10,7 @@ from airflow.sdk import DAG, AssetAlias, Param, task_group
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import LoadNotifier, log_failure, log_retry
-from penstock.airflow.runs import pipeline_field
+from penstock.airflow.runs import offsets_field, pipeline_field
 from penstock.airflow.stage_operator import StageOperator
 from penstock.airflow.steps.backfill import plan as plan_loads
 from penstock.airflow.steps.backfill import publish as publish_load
@@ -86,13 +86,7 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
             title="What",
             description="The way to choose the records.",
         ),
-        "offsets": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            title="Offsets",
-            description="partition:from-until, one a line.",
-        ),
+        "offsets": offsets_field("partition:from-until, one a line."),
         "from_time": Param(None, type=["null", "string"], format="date-time", title="From time", description=TIME),
         "until_time": Param(None, type=["null", "string"], format="date-time", title="Until time", description=TIME),
         "replace": Param(

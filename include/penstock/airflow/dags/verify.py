@@ -8,7 +8,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from penstock.airflow.failures import log_failure
-from penstock.airflow.runs import pipeline_field, share_field
+from penstock.airflow.runs import offsets_field, pipeline_field, share_field
 from penstock.airflow.steps.verify import verify
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ PAGE = """\
 The run checks the sums of the ledger, counts the rows of every published range and computes their fingerprints again,
 reads a share of the log again by the other reader, and finds the kind of every hole. The task fails if anything differs
 from the published data: the faults are in `penstock.faults`, and the last line of the log has the next step.
+
+With **Offsets** only the chunks with these offsets are read again. The ledger is checked and the rows are counted as a
+whole in any case.
 
 The DAG `penstock_audit` does the same daily for every pipeline, with a smaller share. The same on the command line is
 `penstock verify`.
@@ -40,7 +43,11 @@ def make_verify_dag(pipelines: Sequence[str]) -> DAG:
         max_active_tasks=1,
         tags=["penstock"],
         default_args={"owner": "penstock"},
-        params={"pipeline": pipeline_field(pipelines), "share": share_field(1.0)},
+        params={
+            "pipeline": pipeline_field(pipelines),
+            "offsets": offsets_field("Read only these offsets again: partition:from-until, one a line."),
+            "share": share_field(1.0),
+        },
     ) as dag:
         PythonOperator(task_id="verify", python_callable=verify, on_failure_callback=log_failure)
     return dag

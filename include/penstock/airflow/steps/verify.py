@@ -14,14 +14,18 @@ from penstock.airflow.declarations import read_named
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.runs import find_person, refuse_unknown
 from penstock.errors import ProofError, name_few
+from penstock.model.spans import read_ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow.sdk.definitions.context import Context
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.model.ranges import Range
 
 log = logging.getLogger(__name__)
-FIELDS = ("pipeline", "share")
+FIELDS = ("pipeline", "offsets", "share")
 
 
 def verify() -> None:
@@ -30,14 +34,15 @@ def verify() -> None:
     with deciding_retries(context["params"]["pipeline"]):
         refuse_unknown(context, FIELDS)
         pipeline = read_named(context["params"]["pipeline"])
+        ranges = read_ranges(context["params"]["offsets"] or ())
     try:
-        verify_by(context, pipeline)
+        verify_by(context, pipeline, ranges)
     finally:
         send_notices()
 
 
-def verify_by(context: Context, pipeline: Pipeline) -> None:
-    """Verify a pipeline by the share of a run; a fault fails the task."""
+def verify_by(context: Context, pipeline: Pipeline, ranges: Sequence[Range] = ()) -> None:
+    """Verify a pipeline by the share of a run, and by offsets if there are any; a fault fails the task."""
     from penstock.spark.submit import submit_reread
     from penstock.verify.run import verify_pipeline
 
@@ -48,6 +53,7 @@ def verify_by(context: Context, pipeline: Pipeline) -> None:
             find_person(context),
             context["params"]["share"],
             lambda settings, verification: submit_reread(settings, verification, sys.stdout),
+            ranges,
         )
         if verified is None:
             raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
