@@ -511,6 +511,18 @@ def test_a_backfill_by_the_form_loads_all_gaps_and_refuses_other_offsets(
     events = airflow.events("penstock_backfill")
     assert sorted(event["extra"]["rows"] for event in events) == [50, 150]
 
+    [(last,)] = query(airflow, "select max(load_id) from penstock.loads where pipeline = 'filled'")
+    roll_back(airflow.loads, last, "ann", "a mistake")
+    settings, pipeline = {"bootstrap.servers": kafka.bootstrap}, read_pipelines(airflow.pipelines)["filled"]
+    planned = plan_backfill(airflow.loads, settings, pipeline, Request(AllGaps(), "ann"), "of the command line")
+    resumed: dict[str, Any] = {"pipeline": "filled", "resume": planned.backfill_id}
+    refused, state = airflow.run("penstock_backfill", **resumed, replace=True)
+    assert state == "failed"
+    assert "`resume` is given together with replace" in airflow.log("penstock_backfill", refused, "plan")[-1]
+    run, state = airflow.run("penstock_backfill", 240, **resumed)
+    assert state == "success", airflow.tasks("penstock_backfill", run)
+    assert query(airflow, "select count(*), count(distinct id) from airflow.filled") == [(200, 200)]
+
 
 def test_a_redrive_by_the_form_publishes_the_records_that_pass_now(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic

@@ -54,6 +54,15 @@ def run_backfill(
     return progress
 
 
+def resume_backfill(db: str, pipeline: Pipeline, backfill_id: int) -> list[int]:
+    """Find the unfinished loads of a backfill for another process to finish; failed ones are planned again."""
+    with closing(open_ledger(db)) as session:
+        session.autocommit = True
+        _lock(session, pipeline, backfill_id)
+        with open_ledger(db) as connection:
+            return renew_loads(connection, pipeline, backfill_id)
+
+
 def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
     if not lock_backfill(session, backfill_id):
         raise FencedError(

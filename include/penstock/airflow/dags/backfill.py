@@ -38,7 +38,8 @@ gaps. The backfill starts only if all of its offsets can be loaded. A dry run on
   backfill refuses ranges that are covered already.
 
 A big range becomes several loads, and each load is published by itself. The slots of the pool `penstock_backfill` limit
-how many loads are staged at the same time. To retry a failed load, clear its `stage` task.
+how many loads are staged at the same time. To retry a failed task, clear it. **Resume** continues a backfill, also one
+of the command line: its unfinished loads run, and a failed load is planned again by the declaration of today.
 """
 TIME = "A time with a zone, such as 2026-01-31T00:00:00Z."
 
@@ -107,6 +108,13 @@ def _make_form(pipelines: Sequence[str]) -> dict[str, Param]:
             minimum=1,
             title="Records per load",
             description="The largest number of records of a load; the pipeline's cap by default.",
+        ),
+        "resume": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Resume",
+            description="Continue the backfill of this number; its failed loads are planned again.",
         ),
     }
 

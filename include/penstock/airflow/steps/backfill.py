@@ -12,6 +12,7 @@ from penstock.airflow.declarations import read_named
 from penstock.airflow.failures import deciding_retries, send_notices
 from penstock.airflow.lineage import emit_lineage
 from penstock.airflow.runs import add_events, find_person, refuse_unknown
+from penstock.errors import WrongUseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from airflow.sdk import AssetAlias
 
     from penstock.backfill.request import Request
+    from penstock.declaration.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
-FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
+FIELDS = ("pipeline", "what", "offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load", "resume")
 
 
 def plan() -> list[int]:
@@ -33,6 +35,8 @@ def plan() -> list[int]:
     with deciding_retries(params["pipeline"]):
         refuse_unknown(context, FIELDS)
         pipeline = read_named(params["pipeline"])
+        if params["resume"] is not None:
+            return _resume(pipeline, params)
         request = _read_form(params, find_person(context))
         kafka = read_kafka(pipeline.kafka)
         if params["dry_run"]:
@@ -44,6 +48,22 @@ def plan() -> list[int]:
     log.info(planned.message)
     send_notices()
     return list(planned.load_ids)
+
+
+def _resume(pipeline: Pipeline, params: Mapping[str, Any]) -> list[int]:
+    """Continue a backfill. Its loads were fixed when it was planned, so the form chooses nothing else."""
+    from penstock.backfill.run import resume_backfill
+
+    others = [name for name in ("offsets", "from_time", "until_time", "replace", "dry_run", "records_per_load")
+              if params[name]]  # fmt: skip
+    if others or params["what"] != "all gaps":
+        raise WrongUseError(
+            f"`resume` is given together with {', '.join(others or ['what'])}.",
+            next_step="leave the other fields as they are: the loads of the backfill were fixed when it was planned.",
+        )
+    load_ids = resume_backfill(read_db(), pipeline, params["resume"])
+    log.info("%s: backfill %d continues with %d loads.", pipeline.name, params["resume"], len(load_ids))
+    return load_ids
 
 
 def publish(alias: AssetAlias, load_id: int) -> None:
