@@ -77,6 +77,7 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     pieces["chosen"] = sql.SQL("q.pipeline = %(pipeline)s")
     pieces["ids"] = sql.SQL("id, note")
     pieces["known"] = sql.SQL("id is not null")
+    pieces["source"] = sql.SQL("0")
     pieces["near"] = sql.SQL("t._offset > 0")
     pieces["no_rows"] = sql.SQL("(select null::bigint as _offset where false)")
     refused = {}

@@ -45,7 +45,11 @@ OF_SAME_LOAD = sql.SQL(
                   where v.load_id = %(load_id)s and v.partition = s._partition and v."offset" = s._offset
                     and w.partition = t._partition and t._offset >= w.from_offset and t._offset < w.until_offset)"""
 )
-NONE = sql.SQL("false")
+SOURCE_LOAD = sql.SQL(
+    """(select v.source_load from penstock.redriven v
+        where v.load_id = %(load_id)s and v.partition = s._partition and v."offset" = s._offset)"""
+)
+NOT_IN_TARGET, ONE_LOAD = sql.SQL("false"), sql.SQL("0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Cop
     limit = sql.Literal(f"{load.declaration.timeout_minutes}min")
     connection.execute(sql.SQL("set local statement_timeout = {}").format(limit))
     pieces: dict[str, sql.Composable] = {
+        "source": ONE_LOAD,
         "staged": attempt_table(load.load_id, load.attempt),
         "target": target_identifier(load.declaration.target),
         "ids": join_names(dedupe.by),
@@ -89,10 +94,10 @@ def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Cop
         pieces["near"] = NEAR_IN_TIME
         values["within"] = parse_duration(dedupe.within)
     elif load.kind == "redrive":
-        pieces["near"] = OF_SAME_LOAD
+        pieces |= {"near": OF_SAME_LOAD, "source": SOURCE_LOAD}
         values["loads"] = find_loads_beside(connection, load.load_id)
     else:
-        pieces["near"] = NONE
+        pieces["near"] = NOT_IN_TARGET
     # All records of a redrive may be copies.
     most = sum(map(len, load.ranges)) if load.kind == "redrive" else dedupe.hold_above.records + 1
     return _statements.fetch_all(connection, Copy, "find_copies", pieces, **values, most=most)

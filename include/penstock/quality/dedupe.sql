@@ -1,7 +1,7 @@
 -- name: find_copies
--- The rows of {staged} with an earlier copy, which has the same {ids}: in the load the copy of the lowest partition and
--- offset is the first; in {target} a row that is {near}, outside the ranges that the load itself covers. A row without an
--- id has no copies: {known}.
+-- The rows of {staged} with an earlier copy, which has the same {ids}: in the load, and there among the rows of one
+-- {source}, the copy of the lowest partition and offset is the first; in {target} a row that is {near}, outside the
+-- ranges that the load itself covers. A row without an id has no copies: {known}.
 with repeated as (
     select {ids} from {staged} where {known} group by {ids} having count(*) > 1
 ),
@@ -9,7 +9,7 @@ ranked as (
     select s._partition, s._offset, row_number() over copies as place,
            first_value(s._partition) over copies as first_partition, first_value(s._offset) over copies as first_offset
     from {staged} s join repeated using ({ids})
-    window copies as (partition by {ids} order by s._partition, s._offset)
+    window copies as (partition by {ids}, {source} order by s._partition, s._offset)
 ),
 earlier as (
     select distinct on (s._partition, s._offset) s._partition, s._offset, t._partition as first_partition,
