@@ -311,7 +311,7 @@ def test_a_receiver_with_a_fault_loses_nothing_and_gets_each_notice_once_when_it
     with Silence() as silence:
         receiver.status = 500
         urls = {"down": f"json://127.0.0.1:{refused_port()}/", "slow": silence.url, "500": receiver.url}
-        assert send(db, [urls[fault]], seconds=2) == 0
+        assert send(db, [urls[fault]], seconds=60) == 0
     receiver.messages.clear()
     receiver.status = 200
     # One notice found out that the receiver has a fault. The two others did not wait for it.

@@ -16,13 +16,14 @@ from loading_process import await_true, query
 from penstock.backfill.request import ByOffsets, Span
 from penstock.load.validate import validate_load
 from penstock.model.load import LoadState
+from penstock.verify import second_reading
 from privileges import superuser
 from producing import HASTY
 from proxy import PRODUCE, KafkaProxy
 from whole_loads import Loader, MakeLoader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.load.validate import Verdict
     from penstock_stack.broker import Broker
@@ -254,13 +255,22 @@ def test_the_volume_is_compared_with_the_same_hour_of_past_weeks(
 
 @pytest.mark.parametrize("reader", ["native", "spark"])
 def test_a_share_of_the_chunks_is_read_again_by_the_other_reader(
-    db: str, kafka: Broker, make_topic: MakeTopic, make_loader: MakeLoader, reader: str
+    db: str,
+    kafka: Broker,
+    make_topic: MakeTopic,
+    make_loader: MakeLoader,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
 ) -> None:
+    used: list[str] = []
+    for name in ("try_reading", "read_natively"):
+        monkeypatch.setattr(second_reading, name, spy(used, name, getattr(second_reading, name)))
     check = declare_check("expect_same_when_read_again", share=1.0)
     loader = make_loader(make_topic(2), reader=reader, **check)
     produce(kafka.bootstrap, loader.pipeline.topic, [(f"order-{number}", 1) for number in range(200)])
     verdict = validate_next(loader)
     assert (verdict.passed, result(db, verdict.load.load_id)) == (True, {"chunks": 2, "different": 0})
+    assert used == ["try_reading" if reader == "native" else "read_natively"]
     loader.publish(verdict.load.load_id)
 
     produce(kafka.bootstrap, loader.pipeline.topic, [("order-1", 2)])
@@ -271,3 +281,13 @@ def test_a_share_of_the_chunks_is_read_again_by_the_other_reader(
         connection.execute("update penstock.stage_task set log_hash = log_hash + 1 where load_id = %s", [load.load_id])
     held = validate_load(db, load.load_id)
     assert held.cause == "expect_same_when_read_again: chunks 1, different 1"
+
+
+def spy(used: list[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, whose name is noted when it is called."""
+
+    def call(*arguments: Any) -> Any:
+        used.append(name)
+        return function(*arguments)
+
+    return call
