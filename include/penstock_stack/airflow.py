@@ -65,9 +65,9 @@ class Airflow:
     def __repr__(self) -> str:
         return f"Airflow({str(self.folder)!r}, {self.port})"
 
-    def password(self) -> str:
-        """The password of `user`, from the file `passwords.json`, which only its owner may read."""
-        return str(json.loads(self._site.password_file.read_text(encoding="utf-8"))[USER])
+    def password(self, user: str = USER) -> str:
+        """The password of a user, from the file `passwords.json`, which only its owner may read."""
+        return str(json.loads(self._site.password_file.read_text(encoding="utf-8"))[user])
 
     def start(self) -> None:
         """Start Airflow unless it runs, and wait until all its components are healthy."""

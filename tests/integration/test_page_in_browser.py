@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,6 +12,8 @@ import pytest
 from fix_browser import KEYS
 from fix_kafka import create_topic
 from penstock.decide.rollback import roll_back
+from penstock.declaration.pipeline import read_named
+from penstock.status.sampler import sample_pipelines
 from producing import Account
 
 if TYPE_CHECKING:
@@ -20,11 +23,19 @@ if TYPE_CHECKING:
     from fix_browser import Browser
     from penstock_stack.broker import Broker
 
+DIALOG = "//*[@role='dialog']"
+SECTIONS = ("coverage", "loads", "quality", "quarantine", "backfill", "incidents", "events")
 pytestmark = pytest.mark.timeout(1200)
 LIMIT = {"expect": "expect_column_values_to_be_between", "column": "amount", "max_value": 1000}
 POSITIVE = {"name": "positive_amount", "where": "amount >= 0"}
 REFUNDS = (7, 11, 13)
 CANARY = "canary-0815-only-in-a-value"
+
+
+@pytest.fixture(scope="module")
+def airflow_settings() -> dict[str, str]:
+    """A user beside the administrator, who may only read."""
+    return {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,vera:viewer"}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +56,9 @@ def orders(airflow: AirflowSite, kafka: Broker) -> AirflowSite:
     account.send(amounts([5, 5000]), partition=1)
     assert airflow.run("orders")[1] == "failed"
     airflow.await_request(3)
+    sample_pipelines(
+        airflow.loads, lambda _: {"bootstrap.servers": kafka.bootstrap}, [read_named(airflow.pipelines, "orders")]
+    )
     return airflow
 
 
@@ -67,13 +81,92 @@ def test_a_dag_has_the_same_page_as_a_tab(orders: AirflowSite, browser: Browser)
     browser.find("//h1[normalize-space()='orders']")
 
 
+def test_every_section_shows_what_the_ledger_holds(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    for name, texts in {
+        "coverage": ("published ", "quarantined 4", "holes ", "rolled back 100", "sum "),
+        "loads": ("rolled back", "held", "published", "3 loads"),
+        "quality": ("expect_column_values_to_be_between", "1 of "),
+        "quarantine": ("rule positive_amount", "bad json"),
+        "backfill": ("No backfill has run yet.",),
+        "incidents": ("held load", "load 3", "Next: "),
+        "events": ("rolled back", "ada", "these are tests of the shop"),
+    }.items():
+        shown = browser.read(f"//section[@id='{name}']")
+        for text in texts:
+            assert text in shown, (name, shown)
+    browser.click("//button[contains(., 'expect_column_values_to_be_between')]")
+    browser.find("//section[@id='quality']//*[contains(., 'load 3, partition 1')]")
+    browser.click("//button[@aria-label='load 3']")
+    detail = browser.read("//article[@aria-label='load 3']")
+    for text in ("Cause: ", "expect_column_values_to_be_between of amount", "Approve…", "1:"):
+        assert text in detail, detail
+    browser.click("//button[contains(., 'bad json')]")
+    browser.find("//tr[contains(., '1:206')]")
+    assert CANARY not in browser.run("return document.documentElement.outerHTML"), "the page holds a value"
+
+
+def test_the_map_has_a_bar_a_partition_and_its_legend_sums_up(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    legend = browser.read("//*[@data-legend]").replace(",", "")
+    counts = [int(number) for number in re.findall(r"(\d+)\n?", legend.split("sum ")[0])]
+    total = int(re.findall(r"sum (\d+) offsets", legend)[0])
+    assert sum(counts) == total
+    assert total == query(orders, "select sum(log_end)::bigint from penstock.samples where pipeline = 'orders'")[0][0]
+    bar = "//*[local-name()='svg' and @data-partition='0']"
+    browser.write(bar, KEYS["end"])
+    assert "Partition 0, offsets" in browser.read("//section[@id='coverage']//*[@role='status']")
+
+
+def test_contents_are_shown_after_a_click_that_says_so_and_are_recorded(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    browser.click("//button[contains(., 'bad json')]")
+    browser.click("//button[@aria-label='show 1:206']")
+    assert CANARY not in browser.read()
+    browser.click("//button[normalize-space()='Show the contents']")
+    browser.find(f"//code[contains(., '{CANARY}')]")
+    seen = query(orders, "select actor from penstock.events where what like 'contents%'")
+    assert seen == [("admin",)]
+
+
+def test_a_viewer_reads_which_right_is_missing(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders, "vera")
+    browser.click("//button[normalize-space()='Approve…']")
+    browser.write(f"{DIALOG}//textarea", "I may not")
+    browser.click(f"{DIALOG}//button[normalize-space()='Approve']")
+    browser.find(f"{DIALOG}//*[contains(., 'You may not start a run of the DAG penstock_settle.')]")
+    browser.find(f"{DIALOG}//*[contains(., 'POST on the runs of the DAG penstock_settle')]")
+    browser.click(f"{DIALOG}//button[normalize-space()='Cancel']")
+    browser.click("//button[contains(., 'bad json')]")
+    browser.click("//button[@aria-label='show 1:206']")
+    browser.click("//button[normalize-space()='Show the contents']")
+    browser.find("//*[contains(text(), 'GET on the connection penstock_db')]")
+    assert CANARY not in browser.read()
+
+
+def test_quarantined_records_are_redriven_after_a_dry_run(orders: AirflowSite, browser: Browser) -> None:
+    declare(orders, "orders")
+    open_page(browser, orders)
+    group = "//tr[contains(., 'positive_amount')]"
+    browser.click(f"{group}//button[normalize-space()='Dry run…']")
+    browser.click(f"{DIALOG}//button[normalize-space()='Count those that pass']")
+    browser.find("//*[@role='status'][contains(., '3 of 3 records would pass')]", 300)
+    assert query(orders, "select count(*) from analytics.orders where amount < 0") == [(0,)]
+    browser.click(f"{group}//button[normalize-space()='Redrive…']")
+    browser.write(f"{DIALOG}//textarea", "refunds are rows now")
+    browser.click(f"{DIALOG}//button[normalize-space()='Redrive']")
+    browser.find("//*[@role='status'][contains(., '3 of 3 records are published')]", 300)
+    browser.find("//section[@id='quarantine'][not(contains(., 'positive_amount'))]")
+    assert query(orders, "select count(*) from analytics.orders where amount < 0") == [(3,)]
+
+
 def test_a_held_load_is_approved_on_the_page(orders: AirflowSite, browser: Browser) -> None:
     open_page(browser, orders)
     browser.click("//button[normalize-space()='Approve…']")
-    approve = "//*[@role='dialog']//button[normalize-space()='Approve' and not(@disabled)]"
-    browser.find("//*[@role='dialog']//textarea")
+    approve = f"{DIALOG}//button[normalize-space()='Approve' and not(@disabled)]"
+    browser.find(f"{DIALOG}//textarea")
     assert not browser.shows(approve), "an answer without a reason is offered"
-    browser.write("//*[@role='dialog']//textarea", "five thousand is right")
+    browser.write(f"{DIALOG}//textarea", "five thousand is right")
     browser.click(approve)
     browser.find("//*[@role='status'][contains(., 'approve load 3') and contains(., 'done')]", 300)
     decided = query(orders, "select load_id, actor, why from penstock.event where what = 'approved'")
@@ -101,20 +194,22 @@ def amounts(values: Iterable[int]) -> list[bytes]:
     return [json.dumps({"id": index, "amount": amount}).encode() for index, amount in enumerate(values)]
 
 
-def sign_in(browser: Browser, airflow: AirflowSite) -> None:
+def sign_in(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None:
     """Sign in to Airflow."""
     browser.open(airflow.web.url)
-    browser.write("//input[@name='username']", airflow.web.user)
-    browser.write("//input[@name='password']", airflow.web.password())
+    browser.write("//input[@name='username']", user)
+    browser.write("//input[@name='password']", airflow.web.password(user))
     browser.click("//button[@type='submit']")
     browser.find("//*[normalize-space()='Browse']")
 
 
-def open_page(browser: Browser, airflow: AirflowSite) -> None:
-    """Open the pipeline's page."""
-    sign_in(browser, airflow)
+def open_page(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None:
+    """Open the pipeline's page, and wait until every section has its document."""
+    sign_in(browser, airflow, user)
+    browser.resize(1240, 2400)
     browser.open(f"{airflow.web.url}/plugin/penstock?pipeline=orders")
-    browser.find("//h1[normalize-space()='orders']")
+    for name in SECTIONS:
+        browser.find(f"//section[@id='{name}'][not(.//*[@aria-label='loading'])]")
 
 
 def query(airflow: AirflowSite, sql: str) -> list[Any]:

@@ -26,8 +26,11 @@ log = logging.getLogger(__name__)
 FIELDS = ("pipeline", *SELECTION_FIELDS, "dry_run", "why")
 
 
-def redrive(alias: AssetAlias) -> None:
-    """Publish the records that the form selects and that pass, in the name of the user who triggered the run."""
+def redrive(alias: AssetAlias) -> str:
+    """Publish the records that the form selects and that pass, in the name of the user who triggered the run.
+
+    Return how many pass: the page shows it.
+    """
     from penstock.backfill.redrive import redrive as redrive_records
     from penstock.ledger.connection import open_ledger
     from penstock.ledger.load import read_load
@@ -51,6 +54,8 @@ def redrive(alias: AssetAlias) -> None:
                 add_events(context, alias, settings.db, read_load(connection, load_id))
     for load_id in found.loads:
         emit_lineage(settings.db, settings.kafka, load_id)
-    for line in found.describe(pipeline.name, dry_run=dry_run):
+    lines = found.describe(pipeline.name, dry_run=dry_run)
+    for line in lines:
         log.info(line)
     send_notices()
+    return lines[0]

@@ -23,7 +23,11 @@ export function ActionsProvider({ onChange, children }) {
   return h(
     Actions.Provider,
     { value: { start, ask: setDialog } },
-    runs.length > 0 && h(Stack, { gap: 1, role: "status" }, runs.map((each) => h(StartedRun, { key: each.run, ...each, onChange, forget }))),
+    runs.length > 0 && h(
+      Stack,
+      { gap: 1, role: "status" },
+      runs.map((each) => h(StartedRun, { key: each.run, ...each, onChange, forget })),
+    ),
     children,
     dialog && h(ActionDialog, { key: dialog.title, ...dialog, start, onClose: () => setDialog(null) }),
   );
@@ -49,8 +53,16 @@ function StartedRun({ label, dag, run, after, onChange, forget }) {
     h(Sign, { word: state, of: RUN, label: state === "success" ? "done" : state }),
     h(Text, null, label),
     result && h(Text, { fontWeight: "medium" }, result),
-    h(Link, { to: `/dags/${dag}/runs/${encodeURIComponent(run)}` }, state === "failed" ? "read the log of its run" : "its run"),
-    ended && h(Button, { size: "2xs", variant: "ghost", ms: "auto", "aria-label": `hide: ${label}`, onClick: () => forget(run) }, "hide"),
+    h(
+      Link,
+      { to: `/dags/${dag}/runs/${encodeURIComponent(run)}` },
+      state === "failed" ? "read the log of its run" : "its run",
+    ),
+    ended && h(
+      Button,
+      { size: "2xs", variant: "ghost", ms: "auto", "aria-label": `hide: ${label}`, onClick: () => forget(run) },
+      "hide",
+    ),
   );
 }
 
@@ -92,7 +104,15 @@ function ActionDialog({ title, body, fields = [], button, danger = false, dag, c
               Stack,
               { gap: 3 },
               body && h(Box, null, body),
-              fields.map((each) => h(Field, { key: each.name, ...each, given: values[each.name], onGiven: (given) => setValues({ ...values, [each.name]: given }) })),
+              fields.map((each) => h(
+                Field,
+                {
+                  key: each.name,
+                  ...each,
+                  given: values[each.name],
+                  onGiven: (given) => setValues({ ...values, [each.name]: given }),
+                },
+              )),
               error && h(ErrorNotice, { error }),
             ),
           ),
@@ -100,7 +120,11 @@ function ActionDialog({ title, body, fields = [], button, danger = false, dag, c
             Dialog.Footer,
             null,
             h(Button, { variant: "outline", onClick: onClose }, "Cancel"),
-            h(Button, { type: "submit", colorPalette: danger ? "red" : "brand", disabled: missing || busy, loading: busy }, button),
+            h(
+              Button,
+              { type: "submit", colorPalette: danger ? "red" : "brand", disabled: missing || busy, loading: busy },
+              button,
+            ),
           ),
         ),
       ),
@@ -111,22 +135,58 @@ function ActionDialog({ title, body, fields = [], button, danger = false, dag, c
 // A field that is left empty is not part of the form that a DAG gets.
 function clean(fields, values) {
   const given = fields.filter((each) => String(values[each.name]).trim() !== "");
-  return Object.fromEntries(given.map((each) => [each.name, each.kind === "number" ? Number(values[each.name]) : values[each.name]]));
+  return Object.fromEntries(
+    given.map((each) => [each.name, each.kind === "number" ? Number(values[each.name]) : values[each.name]]),
+  );
 }
 
 export function Field({ name, label, kind = "text", required = false, help, options, given, onGiven, ...more }) {
   const change = (event) => onGiven(event.target.value);
   const input =
     kind === "choice"
-      ? h(NativeSelect.Root, { size: "sm" }, h(NativeSelect.Field, { name, value: given, onChange: change }, options.map((each) => h("option", { key: each.value ?? each, value: each.value ?? each }, each.label ?? each))), h(NativeSelect.Indicator))
-      : h(kind === "long" ? Textarea : Input, { size: "sm", name, value: given, onChange: change, required, type: kind === "long" ? undefined : kind, rows: kind === "long" ? 2 : undefined, ...more });
+      ? h(
+        NativeSelect.Root,
+        { size: "sm" },
+        h(
+          NativeSelect.Field,
+          { name, value: given, onChange: change },
+          options.map(
+            (each) => h("option", { key: each.value ?? each, value: each.value ?? each }, each.label ?? each),
+          ),
+        ),
+        h(NativeSelect.Indicator),
+      )
+      : h(
+        kind === "long" ? Textarea : Input,
+        {
+          size: "sm",
+          name,
+          value: given,
+          onChange: change,
+          required,
+          type: kind === "long" ? undefined : kind,
+          rows: kind === "long" ? 2 : undefined,
+          ...more
+        },
+      );
   return h(
     "label",
     { style: { display: "block" } },
-    h(Text, { as: "span", fontSize: "sm", fontWeight: "medium" }, label, required && h(Text, { as: "span", color: "fg.error", "aria-hidden": true }, " *")),
+    h(
+      Text,
+      { as: "span", fontSize: "sm", fontWeight: "medium" },
+      label,
+      required && h(Text, { as: "span", color: "fg.error", "aria-hidden": true }, " *"),
+    ),
     input,
     help && h(Text, { as: "span", fontSize: "xs", color: "fg.muted" }, help),
   );
 }
 
-export const WHY = { name: "why", label: "Why", kind: "long", required: true, help: "The ledger keeps your name and your reason." };
+export const WHY = {
+  name: "why",
+  label: "Why",
+  kind: "long",
+  required: true,
+  help: "The ledger keeps your name and your reason.",
+};

@@ -8,7 +8,10 @@ const POLL_MS = 5000;
 const RUN_POLL_MS = 2000;
 const ENDED = ["success", "failed"];
 const READ_LOG = "reload this page; if this happens again, read the log of Airflow's API server.";
-const NEXT_STEPS = { 404: "check the name; Airflow reads a new file of a DAG within a minute.", 409: "reload this page." };
+const NEXT_STEPS = {
+  404: "check the name; Airflow reads a new file of a DAG within a minute.",
+  409: "reload this page.",
+};
 
 // A message for a person: what happened, and the next step.
 export class Refusal extends Error {
@@ -19,7 +22,7 @@ export class Refusal extends Error {
 }
 
 // Read a document. The browser keeps it with its ETag, and `no-cache` makes it ask whether the document has changed.
-export async function read(path, query = {}) {
+export async function read(path, query = {}, permission = "GET on the DAG of the pipeline") {
   const address = new URL(path, READS);
   for (const [name, value] of Object.entries(query)) {
     for (const each of [value].flat()) {
@@ -28,7 +31,7 @@ export async function read(path, query = {}) {
   }
   const reply = await request(address, { cache: "no-cache" });
   if (reply.ok) return reply.json();
-  throw await explain(reply, "read this", "GET on the pipeline's DAG");
+  throw await explain(reply, "read this", permission);
 }
 
 // Start a run of a DAG in the name of the person at the browser. The DAG checks the form again.
@@ -114,4 +117,15 @@ export function useRun(dag, run, onChange) {
   }, [dag, run, ended]);
   useEffect(onChange, [state]);
   return state;
+}
+
+// The text that a task of a run returned.
+export async function readResult(dag, run, task) {
+  const address = new URL(
+    `dags/${dag}/dagRuns/${encodeURIComponent(run)}/taskInstances/${task}/xcomEntries/return_value`,
+    AIRFLOW,
+  );
+  const reply = await request(address, {});
+  if (reply.ok) return String((await reply.json()).value);
+  throw await explain(reply, `see results of the DAG ${dag}`, `GET on the XCom entries of the DAG ${dag}`);
 }

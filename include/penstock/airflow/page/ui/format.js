@@ -10,8 +10,10 @@ const DAY = { day: "numeric", month: "short" };
 export const count = (number) => (number === null || number === undefined ? "–" : WHOLE.format(number));
 
 // At most three digits, such as 1.31M; the whole number belongs into the title.
-export const short = (number) =>
-  number === null || number === undefined ? "–" : Math.abs(number) < 10000 ? WHOLE.format(number) : SHORT.format(number);
+export function short(number) {
+  if (number === null || number === undefined) return "–";
+  return Math.abs(number) < 10000 ? WHOLE.format(number) : SHORT.format(number);
+}
 
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -54,6 +56,12 @@ export function Time({ at, since = false }) {
 // A number in short form, with the whole number on hover.
 export const Short = ({ number }) => h("span", { title: count(number) }, short(number));
 
-export const Muted = ({ children, ...more }) => h(Text, { as: "span", color: "fg.muted", fontSize: "sm", ...more }, children);
+export const Muted = ({ children, ...more }) => h(
+  Text,
+  { as: "span", color: "fg.muted", fontSize: "sm", ...more },
+  children,
+);
 
-export const ranges = (list) => list.map((each) => `${each.partition}:${count(each.from)}–${count(each.until)}`).join(", ");
+export const ranges = (list) => list.map(
+  (each) => `${each.partition}:${count(each.from)}–${count(each.until)}`,
+).join(", ");

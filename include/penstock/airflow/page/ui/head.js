@@ -5,6 +5,10 @@ import { Muted, Time } from "./format.js";
 import { Link, Notice, Sign } from "./parts.js";
 import { HEALTH } from "./words.js";
 
+const AFTER_DISCARD = {
+  live: "The next run loads its offsets again.",
+  redrive: "Its records stay in the quarantine.",
+};
 const STATUS = { green: "success", blue: "info", gray: "neutral", orange: "warning", red: "error" };
 
 export function Head({ head }) {
@@ -18,26 +22,57 @@ export function Head({ head }) {
       h(Heading, { as: "h1", size: "xl" }, head.name),
       h(Sign, { word: head.state, of: HEALTH, size: "lg" }),
       h(Origin, { head }),
-      h(HStack, { ms: "auto" }, h(LoadNow, { name: head.name })),
+      h(
+        HStack,
+        { ms: "auto" },
+        h(LoadNow, { name: head.name }),
+        h(Verify, { name: head.name }),
+      ),
     ),
     h(
       Notice,
       {
         status: STATUS[palette],
-        title: h("span", null, head.cause, head.since && h(Muted, null, " since ", h(Time, { at: head.since }), " (", h(Time, { at: head.since, since: true }), ")")),
+        title: h(
+          "span",
+          null,
+          head.cause,
+          head.since && h(
+            Muted,
+            null,
+            " since ",
+            h(Time, { at: head.since }),
+            " (",
+            h(Time, { at: head.since, since: true }),
+            ")",
+          ),
+        ),
         actions: h(NextStep, { head }),
       },
       h(Text, null, "Next: ", head.next_step),
-      head.sampled_at && h(Text, { fontSize: "xs", color: "fg.muted" }, "Kafka as of ", h(Time, { at: head.sampled_at, since: true })),
+      head.sampled_at && h(
+        Text,
+        { fontSize: "xs", color: "fg.muted" },
+        "Kafka as of ",
+        h(Time, { at: head.sampled_at, since: true }),
+      ),
     ),
   );
 }
 
 function Origin({ head }) {
   const { generation } = head;
-  const title = generation ? `cluster ${generation.cluster_id ?? "?"}, topic id ${generation.topic_id ?? "?"}` : undefined;
+  const title = generation ? `cluster ${generation.cluster_id}, topic id ${generation.topic_id}` : undefined;
   const parts = [
-    h("span", { key: "topic" }, "topic ", h("b", null, head.topic), head.kafka && ` on ${head.kafka}`, " → table ", h("b", null, head.target)),
+    h(
+      "span",
+      { key: "topic" },
+      "topic ",
+      h("b", null, head.topic),
+      head.kafka && ` on ${head.kafka}`,
+      " → table ",
+      h("b", null, head.target),
+    ),
     h("span", { key: "schedule" }, head.schedule ? `runs ${head.schedule}` : "runs when it is triggered"),
     generation && h("span", { key: "generation", title }, `generation ${generation.generation}`),
     head.owner && h("span", { key: "owner" }, `owner ${head.owner}`),
@@ -67,6 +102,25 @@ export function LoadNow({ name, main = false }) {
   return h(Button, { size: "sm", variant: main ? "solid" : "outline", onClick: open }, "Load now");
 }
 
+export function Verify({ name, offsets = [], label = "Verify…", size = "sm" }) {
+  const { ask } = useActions();
+  const open = () =>
+    ask({
+      title: `Verify ${name}`,
+      button: "Verify",
+      dag: "penstock_verify",
+      conf: offsets.length ? { pipeline: name, offsets } : { pipeline: name },
+      label: `a verification of ${name}`,
+      body: h(
+        Text,
+        null,
+        "Counts the rows again, compares their fingerprints, and reads a share of the log again. ",
+        offsets.join(", "),
+      ),
+    });
+  return h(Button, { size, variant: "outline", onClick: open }, label);
+}
+
 // A held load is settled by a run with the decision. A request that waits under Required Actions then ends by itself.
 export function Settle({ load, kind, size = "sm" }) {
   const { ask } = useActions();
@@ -75,12 +129,20 @@ export function Settle({ load, kind, size = "sm" }) {
       title: `${button} load ${load}`, button, danger, dag: "penstock_settle", conf: { load_id: load, decision },
       label: `${decision} load ${load}`, fields: [WHY], body: h(Text, null, body),
     });
-  const after = kind === "live" ? "The next run loads its offsets again." : kind === "redrive" ? "Its records stay in the quarantine." : "A backfill can load its offsets again.";
+  const after = AFTER_DISCARD[kind] ?? "A backfill can load its offsets again.";
   return h(
     HStack,
     null,
-    h(Button, { size, colorPalette: "brand", onClick: decide("approve", "Approve", "Publishes the rows as they are.", false) }, "Approve…"),
-    h(Button, { size, variant: "outline", onClick: decide("discard", "Discard", `Publishes nothing. ${after}`, true) }, "Discard…"),
+    h(
+      Button,
+      { size, colorPalette: "brand", onClick: decide("approve", "Approve", "Publishes the rows as they are.", false) },
+      "Approve…",
+    ),
+    h(
+      Button,
+      { size, variant: "outline", onClick: decide("discard", "Discard", `Publishes nothing. ${after}`, true) },
+      "Discard…",
+    ),
   );
 }
 
@@ -88,9 +150,17 @@ export function AcceptLoss({ name }) {
   const { ask } = useActions();
   const open = () =>
     ask({
-      title: `Accept the loss of ${name}`, button: "Accept", danger: true, dag: "penstock_accept_loss", conf: { pipeline: name },
+      title: `Accept the loss of ${name}`,
+      button: "Accept",
+      danger: true,
+      dag: "penstock_accept_loss",
+      conf: { pipeline: name },
       label: `accept the loss of ${name}`, fields: [WHY],
-      body: h(Text, null, "Records the offsets that the log no longer has. The next run continues from the log's start."),
+      body: h(
+        Text,
+        null,
+        "Records the offsets that the log no longer has. The next run continues from the log's start.",
+      ),
     });
   return h(Button, { size: "sm", colorPalette: "brand", onClick: open }, "Accept the loss…");
 }

@@ -34,7 +34,11 @@ function Overview({ document }) {
   const [filter, setFilter] = useState({ search: "", state: "", owner: "", tag: "", order: "trouble" });
   const choose = (field) => (event) => setFilter({ ...filter, [field]: event.target.value });
   const all = document.pipelines;
-  if (all.length === 0) return h(Empty, null, "No pipeline is declared, or you may see none. Next: declare one in a YAML file.");
+  if (all.length === 0) return h(
+    Empty,
+    null,
+    "No pipeline is declared, or you may see none. Next: declare one in a YAML file.",
+  );
   const shown = all.filter((each) => fits(each, filter)).sort(ORDERS[filter.order]);
   return h(
     Box,
@@ -42,14 +46,64 @@ function Overview({ document }) {
     h(
       Flex,
       { gap: 2, mb: 3, wrap: "wrap", align: "center" },
-      h(Input, { size: "xs", maxW: "16rem", type: "search", placeholder: "search name, topic, table", "aria-label": "search", value: filter.search, onChange: choose("search") }),
-      h(Choice, { label: "state", all: "all states", options: values(all, "state"), value: filter.state, onChange: choose("state") }),
-      h(Choice, { label: "owner", all: "all owners", options: values(all, "owner"), value: filter.owner, onChange: choose("owner") }),
-      h(Choice, { label: "tag", all: "all tags", options: values(all, "tags"), value: filter.tag, onChange: choose("tag") }),
-      h(Choice, { label: "order", all: "by trouble", options: Object.keys(ORDERS).slice(1), value: filter.order === "trouble" ? "" : filter.order, onChange: (event) => setFilter({ ...filter, order: event.target.value || "trouble" }) }),
-      h(Muted, { ms: "auto" }, `${count(shown.length)} of ${count(all.length)}`, document.sampled_at && h("span", null, ", Kafka as of ", h(Time, { at: document.sampled_at, since: true }))),
+      h(
+        Input,
+        {
+          size: "xs",
+          maxW: "16rem",
+          type: "search",
+          placeholder: "search name, topic, table",
+          "aria-label": "search",
+          value: filter.search,
+          onChange: choose("search"),
+        },
+      ),
+      h(
+        Choice,
+        {
+          label: "state",
+          all: "all states",
+          options: values(all, "state"),
+          value: filter.state,
+          onChange: choose("state"),
+        },
+      ),
+      h(
+        Choice,
+        {
+          label: "owner",
+          all: "all owners",
+          options: values(all, "owner"),
+          value: filter.owner,
+          onChange: choose("owner"),
+        },
+      ),
+      h(
+        Choice,
+        { label: "tag", all: "all tags", options: values(all, "tags"), value: filter.tag, onChange: choose("tag") },
+      ),
+      h(
+        Choice,
+        {
+          label: "order",
+          all: "by trouble",
+          options: Object.keys(ORDERS).slice(1),
+          value: filter.order === "trouble" ? "" : filter.order,
+          onChange: (event) => setFilter({ ...filter, order: event.target.value || "trouble" }),
+        },
+      ),
+      h(
+        Muted,
+        { ms: "auto" },
+        `${count(shown.length)} of ${count(all.length)}`,
+        document.sampled_at && h("span", null, ", Kafka as of ", h(Time, { at: document.sampled_at, since: true })),
+      ),
     ),
-    shown.length ? h(PipelineTable, { pipelines: shown }) : h(Empty, null, "No pipeline fits the search and the filters."),
+    shown.length ? h(PipelineTable, { pipelines: shown }) : h(
+      Empty,
+      null,
+      "No pipeline fits the search and the filters.",
+    ),
   );
 }
 
@@ -64,7 +118,11 @@ function PipelineTable({ pipelines }) {
   return h(
     Box,
     { borderWidth: 1, borderRadius: "lg", p: 2 },
-    h(Rows, { columns, ends: ["quarantined"], label: "pipelines" }, pipelines.map((each) => h(PipelineRow, { key: each.name, pipeline: each }))),
+    h(
+      Rows,
+      { columns, ends: ["quarantined"], label: "pipelines" },
+      pipelines.map((each) => h(PipelineRow, { key: each.name, pipeline: each })),
+    ),
   );
 }
 
@@ -75,28 +133,69 @@ function PipelineRow({ pipeline }) {
     h(
       Cell,
       null,
-      h(Text, { fontWeight: "semibold" }, h(Link, { to: `/plugin/penstock?pipeline=${encodeURIComponent(pipeline.name)}` }, pipeline.name)),
+      h(
+        Text,
+        { fontWeight: "semibold" },
+        h(Link, { to: `/plugin/penstock?pipeline=${encodeURIComponent(pipeline.name)}` }, pipeline.name),
+      ),
       h(Muted, { fontSize: "xs" }, `${pipeline.topic} → ${pipeline.target}`),
     ),
-    h(Cell, { maxW: "24rem" }, h(Sign, { word: pipeline.state, of: HEALTH }), h(Text, { fontSize: "xs", color: "fg.muted", lineClamp: 2, title: pipeline.next_step }, pipeline.cause)),
-    h(Cell, { whiteSpace: "nowrap" }, h(Short, { number: pipeline.lag }), " ", h(Muted, { fontSize: "xs" }, h(Trend, { trend: pipeline.trend })), pipeline.lag > 0 && h(Text, { fontSize: "xs", color: "fg.muted" }, `oldest ${duration(pipeline.oldest_seconds)}`)),
+    h(
+      Cell,
+      { maxW: "24rem" },
+      h(Sign, { word: pipeline.state, of: HEALTH }),
+      h(Text, { fontSize: "xs", color: "fg.muted", lineClamp: 2, title: pipeline.next_step }, pipeline.cause),
+    ),
+    h(
+      Cell,
+      { whiteSpace: "nowrap" },
+      h(Short, { number: pipeline.lag }),
+      " ",
+      h(Muted, { fontSize: "xs" }, h(Trend, { trend: pipeline.trend })),
+      pipeline.lag > 0 && h(Text, { fontSize: "xs", color: "fg.muted" }, `oldest ${duration(pipeline.oldest_seconds)}`),
+    ),
     h(Cell, { whiteSpace: "nowrap" }, h(LastLoad, { load: pipeline.load })),
     h(Cell, null, h(Recent, { loads: pipeline.recent })),
     h(Cell, { number: true }, count(pipeline.quarantined)),
-    h(Cell, { whiteSpace: "nowrap" }, pipeline.headroom_hours === null ? "–" : duration(pipeline.headroom_hours * 3600)),
-    h(Cell, null, pipeline.schedule ?? "by hand", pipeline.owner && h(Text, { fontSize: "xs", color: "fg.muted" }, pipeline.owner)),
+    h(
+      Cell,
+      { whiteSpace: "nowrap" },
+      pipeline.headroom_hours === null ? "–" : duration(pipeline.headroom_hours * 3600),
+    ),
+    h(
+      Cell,
+      null,
+      pipeline.schedule ?? "by hand",
+      pipeline.owner && h(Text, { fontSize: "xs", color: "fg.muted" }, pipeline.owner),
+    ),
   );
 }
 
 const LastLoad = ({ load }) =>
-  load ? h(Box, null, `${load.load} `, h(Sign, { word: load.state, of: LOAD, size: "xs" }), h(Text, { fontSize: "xs", color: "fg.muted" }, h(Time, { at: load.published_at, since: true }))) : "none";
+  load ? h(
+    Box,
+    null,
+    `${load.load} `,
+    h(Sign, { word: load.state, of: LOAD, size: "xs" }),
+    h(Text, { fontSize: "xs", color: "fg.muted" }, h(Time, { at: load.published_at, since: true })),
+  ) : "none";
 
 // One square a load, the oldest first; a yellow edge shows quarantined records.
 export function Recent({ loads }) {
   const squares = [...loads].reverse().map((each) => {
     const { palette, sign } = LOAD[each.state] ?? { palette: "gray", sign: "?" };
     const title = `load ${each.load}, ${each.kind}: ${spaced(each.state)}, ${count(each.quarantined)} quarantined`;
-    return h(Square, { key: each.load, palette, sign, title, dot: each.quarantined > 0, shade: each.state === "published" ? "muted" : "solid" });
+    return h(
+      Square,
+      {
+        key: each.load,
+        palette,
+        sign,
+        title,
+        dot: each.quarantined > 0,
+        shade: each.state === "published" ? "muted" : "solid",
+      },
+    );
   });
   return h(HStack, { gap: "2px" }, squares);
 }

@@ -19,7 +19,11 @@ export function Panel({ id, title, hint, controls, found, children }) {
       hint && h(Text, { color: "fg.muted", fontSize: "xs" }, hint),
       h(HStack, { ms: "auto", gap: 2 }, controls, found?.document?.sql && h(CopySql, { sql: found.document.sql })),
     ),
-    h(Box, { px: 4, py: 3, opacity: found?.isOld ? 0.6 : 1, "aria-busy": Boolean(found?.isOld) }, h(Filled, { found }, children)),
+    h(
+      Box,
+      { px: 4, py: 3, opacity: found?.isOld ? 0.6 : 1, "aria-busy": Boolean(found?.isOld) },
+      h(Filled, { found }, children),
+    ),
   );
 }
 
@@ -37,7 +41,15 @@ export function ErrorNotice({ error }) {
 export function Notice({ status, title, children, actions }) {
   return h(
     Alert.Root,
-    { status, variant: "outline", alignItems: "center", bg: "bg", borderStartWidth: 4, borderStartColor: "colorPalette.solid", borderRadius: "lg" },
+    {
+      status,
+      variant: "outline",
+      alignItems: "center",
+      bg: "bg",
+      borderStartWidth: 4,
+      borderStartColor: "colorPalette.solid",
+      borderRadius: "lg",
+    },
     h(Alert.Indicator),
     h(Alert.Content, null, h(Alert.Title, null, title), children && h(Alert.Description, { as: "div" }, children)),
     actions,
@@ -78,8 +90,19 @@ export function Square({ palette, sign, title, dot = false, shade = "solid", ...
   return h(
     Box,
     {
-      as: "span", role: "img", title, "aria-label": title, colorPalette: palette, display: "inline-flex", boxSize: "18px",
-      alignItems: "center", justifyContent: "center", borderRadius: "sm", fontSize: "11px", fontWeight: "bold", flexShrink: 0,
+      as: "span",
+      role: "img",
+      title,
+      "aria-label": title,
+      colorPalette: palette,
+      display: "inline-flex",
+      boxSize: "18px",
+      alignItems: "center",
+      justifyContent: "center",
+      borderRadius: "sm",
+      fontSize: "11px",
+      fontWeight: "bold",
+      flexShrink: 0,
       bg: `colorPalette.${shade}`, color: shade === "solid" ? "colorPalette.contrast" : "colorPalette.fg", ...more,
       outline: dot ? "2px solid" : undefined, outlineColor: dot ? "yellow.solid" : undefined, outlineOffset: "-2px",
     },
@@ -130,14 +153,27 @@ export function Sparkline({ figures, label, palette = "blue", width = 120, heigh
   const span = Math.max(...known) - low || 1;
   const step = width / (figures.length - 1);
   const place = (figure, index) => [index * step, height - 2 - ((figure - low) / span) * (height - 4)];
-  const points = figures.map((figure, index) => (figure === null ? null : place(figure, index).join(","))).filter(Boolean);
+  const points = figures.map(
+    (figure, index) => (figure === null ? null : place(figure, index).join(",")),
+  ).filter(Boolean);
   const title = `${label}: from ${count(low)} to ${count(low + span)}, now ${count(known.at(-1))}`;
   return h(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, width: "100%", height, preserveAspectRatio: "none", role: "img", "aria-label": title },
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      width: "100%",
+      height,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": title,
+    },
     h("title", null, title),
     h("polyline", {
-      points: points.join(" "), fill: "none", stroke: colour(palette, "500"), strokeWidth: 1.5, vectorEffect: "non-scaling-stroke",
+      points: points.join(" "),
+      fill: "none",
+      stroke: colour(palette, "500"),
+      strokeWidth: 1.5,
+      vectorEffect: "non-scaling-stroke",
     }),
   );
 }
@@ -157,7 +193,18 @@ export function Progress({ done, of, label }) {
 // A table with its headings; `ends` names the headings of columns of numbers.
 export function Rows({ columns, ends = [], label, children }) {
   const heading = (each, index) =>
-    h(Table.ColumnHeader, { key: index, py: 1, fontSize: "xs", color: "fg.muted", fontWeight: "medium", textAlign: ends.includes(each) ? "end" : "start" }, each);
+    h(
+      Table.ColumnHeader,
+      {
+        key: index,
+        py: 1,
+        fontSize: "xs",
+        color: "fg.muted",
+        fontWeight: "medium",
+        textAlign: ends.includes(each) ? "end" : "start",
+      },
+      each,
+    );
   return h(
     Table.ScrollArea,
     { maxH: "40rem" },
@@ -170,17 +217,37 @@ export function Rows({ columns, ends = [], label, children }) {
   );
 }
 
-export const Row = ({ isChosen = false, ...more }) => h(Table.Row, { bg: isChosen ? "bg.muted" : "transparent", ...more });
+export const Row = ({ isChosen = false, ...more }) => h(
+  Table.Row,
+  { bg: isChosen ? "bg.muted" : "transparent", ...more },
+);
 
 // A cell; `number` aligns figures, `small` is for texts that explain.
 export const Cell = ({ number = false, small = false, ...more }) =>
-  h(Table.Cell, { py: 1.5, textAlign: number ? "end" : "start", fontVariantNumeric: "tabular-nums", fontSize: small ? "xs" : "sm", ...more });
+  h(
+    Table.Cell,
+    {
+      py: 1.5,
+      textAlign: number ? "end" : "start",
+      fontVariantNumeric: "tabular-nums",
+      fontSize: small ? "xs" : "sm",
+      ...more
+    },
+  );
 
 // Steps between the pages of a long list.
 export function Pager({ page, pages, total, noun, onPage }) {
-  if (pages <= 1) return total === undefined ? null : h(Text, { fontSize: "xs", color: "fg.muted", mt: 2 }, `${count(total)} ${noun}`);
+  if (pages <= 1) return total === undefined ? null : h(
+    Text,
+    { fontSize: "xs", color: "fg.muted", mt: 2 },
+    `${count(total)} ${noun}`,
+  );
   const step = (label, target) =>
-    h(Button, { size: "2xs", variant: "outline", disabled: target < 1 || target > pages, onClick: () => onPage(target) }, label);
+    h(
+      Button,
+      { size: "2xs", variant: "outline", disabled: target < 1 || target > pages, onClick: () => onPage(target) },
+      label,
+    );
   return h(
     HStack,
     { as: "nav", "aria-label": `pages of ${noun}`, mt: 2, gap: 2, fontSize: "xs", color: "fg.muted" },
@@ -192,4 +259,8 @@ export function Pager({ page, pages, total, noun, onPage }) {
 
 // A link within Airflow, in the colour of its links.
 export const Link = ({ to, children, ...more }) =>
-  h(RouterLink, { to, style: { color: colour("blue", "fg"), textDecoration: "underline", textUnderlineOffset: "2px" }, ...more }, children);
+  h(
+    RouterLink,
+    { to, style: { color: colour("blue", "fg"), textDecoration: "underline", textUnderlineOffset: "2px" }, ...more },
+    children,
+  );

@@ -2,8 +2,14 @@
 import { Box, Stack, h, useState } from "./host.js";
 import { ActionsProvider } from "./actions.js";
 import { useDocument, useTick } from "./api.js";
+import { Backfill } from "./backfill.js";
+import { CoverageMap } from "./coverage.js";
+import { Events, Incidents } from "./events.js";
 import { Head } from "./head.js";
+import { Loads } from "./loads.js";
 import { Filled, Link } from "./parts.js";
+import { Quality } from "./quality.js";
+import { Quarantine } from "./quarantine.js";
 import { Tiles } from "./tiles.js";
 
 export function Pipeline({ name, isTab }) {
@@ -21,12 +27,24 @@ export function Pipeline({ name, isTab }) {
         Stack,
         { gap: 4 },
         !isTab && h(Box, { fontSize: "sm" }, h(Link, { to: "/plugin/penstock" }, "‹ all pipelines")),
-        h(Filled, { found }, (head) => h(Sections, { head })),
+        h(Filled, { found }, (head) => h(Sections, { head, name, tick })),
       ),
     ),
   );
 }
 
-function Sections({ head }) {
-  return h(Stack, { gap: 4 }, h(Head, { head }), h(Tiles, { head }));
+function Sections({ head, name, tick }) {
+  return h(
+    Stack,
+    { gap: 4 },
+    h(Head, { head }),
+    h(Tiles, { head }),
+    h(CoverageMap, { name, tick }),
+    h(Loads, { name, tick }),
+    h(Quality, { name, tick }),
+    h(Quarantine, { name, tick }),
+    h(Backfill, { name, tick }),
+    h(Incidents, { name, tick }),
+    h(Events, { name, tick }),
+  );
 }

@@ -21,7 +21,16 @@ function Tile({ title, palette, figure, children, hover }) {
     Box,
     { borderWidth: 1, borderRadius: "lg", bg: "bg", px: 3, py: 2, title: hover },
     h(Text, { fontSize: "xs", color: "fg.muted" }, title),
-    h(Text, { fontSize: "xl", fontWeight: "semibold", color: palette ? `${palette}.fg` : undefined, fontVariantNumeric: "tabular-nums" }, figure),
+    h(
+      Text,
+      {
+        fontSize: "xl",
+        fontWeight: "semibold",
+        color: palette ? `${palette}.fg` : undefined,
+        fontVariantNumeric: "tabular-nums",
+      },
+      figure,
+    ),
     h(Box, { fontSize: "xs", color: "fg.muted" }, children),
   );
 }
@@ -47,19 +56,23 @@ function Oldest({ tiles }) {
   const { eta } = tiles;
   return h(
     Tile,
-    { title: "Oldest record not loaded", figure: tiles.lag === 0 ? "none" : duration(tiles.oldest_seconds), hover: eta?.formula },
+    {
+      title: "Oldest record not loaded",
+      figure: tiles.lag === 0 ? "none" : duration(tiles.oldest_seconds),
+      hover: eta?.formula,
+    },
     eta?.at ? h("span", null, "caught up about ", h(Time, { at: eta.at })) : (eta?.formula ?? ""),
   );
 }
 
 function Headroom({ tiles }) {
   const { headroom } = tiles;
-  const known = headroom?.hours !== null && headroom?.hours !== undefined;
+  const known = headroom.hours !== null;
   const palette = !known ? null : headroom.hours <= 0 ? "red" : headroom.hours < FEW_HOURS ? "orange" : "green";
   return h(
     Tile,
     { title: "Retention headroom", palette, figure: known ? duration(headroom.hours * 3600) : "–" },
-    known ? `before Kafka deletes records of partition ${headroom.partition} that wait` : "no record waits, or the log has no limit",
+    known ? `before Kafka deletes records of partition ${headroom.partition} that wait` : headroom.told,
   );
 }
 
@@ -68,16 +81,19 @@ function Transaction({ tiles }) {
   return h(
     Tile,
     { title: "Open transaction", palette: open ? "orange" : null, figure: open ? duration(open.seconds) : "none" },
-    open ? `holds back ${plural(open.held_back, "offset")} of partition ${open.partition}` : "nothing holds records back",
+    open
+      ? `holds back ${plural(open.held_back, "offset")} of partition ${open.partition}`
+      : "nothing holds records back",
   );
 }
 
 function Quarantined({ tiles }) {
   const found = tiles.quarantined;
+  const more = found.new ? `, ${count(found.new)} new` : "";
   return h(
     Tile,
     { title: "Quarantined", palette: found.records ? "yellow" : null, figure: h(Short, { number: found.records }) },
-    found.records ? `in ${plural(found.loads, "load")}${found.new ? `, ${count(found.new)} new` : ""}` : "every record became a row",
+    found.records ? `in ${plural(found.loads, "load")}${more}` : "every record became a row",
   );
 }
 
@@ -92,10 +108,14 @@ function Missing({ tiles }) {
 
 function Verified({ tiles }) {
   const found = tiles.verification;
-  if (!found) return h(Tile, { title: "Last verification", figure: "never" }, "`penstock verify` proves what the table holds");
+  if (!found) return h(Tile, { title: "Last verification", figure: "never" }, "Verify… proves what the table holds");
   return h(
     Tile,
-    { title: "Last verification", palette: found.faults ? "red" : "green", figure: found.state === "running" ? "running" : found.faults ? plural(found.faults, "fault") : "no fault" },
+    {
+      title: "Last verification",
+      palette: found.faults ? "red" : "green",
+      figure: found.state === "running" ? "running" : found.faults ? plural(found.faults, "fault") : "no fault",
+    },
     h(Time, { at: found.at }), `, all rows, ${percent(found.share)} of the log`,
   );
 }

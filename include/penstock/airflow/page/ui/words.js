@@ -40,7 +40,7 @@ export const COVERAGE = {
   gap: { words: "gaps", palette: "orange", pattern: "frame" },
   lost: { words: "lost", palette: "red", pattern: "crosses" },
   rolled_back: { words: "rolled back", palette: "purple", pattern: "back" },
-  expired: { words: "published, deleted from the log", palette: "green", pattern: "bars" },
+  expired: { words: "not loaded, deleted from the log", palette: "gray", pattern: "bars" },
   not_loaded: { words: "not loaded yet", palette: null, pattern: "frame" },
 };
 
@@ -57,7 +57,6 @@ export const RESULT = {
   info: { words: "failed, for information", palette: "blue", sign: "i" },
   warning: { words: "failed as a warning", palette: "yellow", sign: "!" },
   error: { words: "failed", palette: "red", sign: "✕" },
-  crashed: { words: "crashed", palette: "purple", sign: "?" },
 };
 
 export const spaced = (word) => word.replaceAll("_", " ");
