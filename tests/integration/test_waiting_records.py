@@ -167,6 +167,21 @@ def test_a_dag_runs_once_for_each_hour_that_is_whole_in_all_partitions(
         assert (state, airflow.tasks("timed", again)) == ("success", {"plan": "success", **skipped})
 
 
+def test_outside_its_window_a_run_loads_only_if_a_person_ignores_the_window(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    now = datetime.now(UTC)
+    closed = f"{now + timedelta(hours=2):%H:%M}-{now + timedelta(hours=3):%H:%M}"
+    declare(airflow, "nightly", account.topic, window=closed, schedule=None)
+    account.send_orders(4)
+    run, state = airflow.run("nightly")
+    assert (state, airflow.tasks("nightly", run)["publish"]) == ("success", "skipped")
+    assert any("outside the window" in line for line in airflow.log("nightly", run, "plan"))
+    assert airflow.run("nightly", ignore_window=True)[1] == "success"
+    assert count(airflow, "nightly") == 4
+
+
 def test_the_schedule_loads_while_the_triggerer_is_dead_and_a_new_one_continues(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, triggerer: list[processes.Process], tmp_path: Path
 ) -> None:

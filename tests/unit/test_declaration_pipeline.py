@@ -208,6 +208,7 @@ def test_a_mistake_is_reported_at_its_place_with_the_allowed_values(
         ({"load_when": {"max_wait": "soon"}}, "load_when.max_wait", "not a valid duration"),
         ({"load_when": {"records": 5}}, "load_when.records", "allowed: min_records, max_wait"),
         ({"window": "22-06"}, "window", "allowed: two times of day"),
+        ({"window": "22:00-06:00", "schedule": "0 12 * * *"}, "window", "has no time in the window"),
         ({"rate": 0}, "rate", "1"),
         ({"load_when": {"min_records": 5}, "schedule": "@once"}, "schedule", "cannot be joined with load_when"),
     ],

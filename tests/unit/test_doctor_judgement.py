@@ -295,3 +295,8 @@ def test_uncommitted_records_are_a_warning() -> None:
 def test_an_interval_longer_than_a_weekend_sets_the_need() -> None:
     assert find_need("@hourly").time == timedelta(days=3)
     assert find_need("@monthly").time == timedelta(days=124)
+
+
+def test_the_time_outside_a_window_is_part_of_the_longest_interval() -> None:
+    assert find_need("@hourly", closed=timedelta(hours=20)).time == timedelta(hours=84)
+    assert find_need(None, closed=timedelta(hours=20)).interval is None

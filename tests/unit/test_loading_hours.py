@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.declaration.starts import parse_hours
+from penstock.declaration.starts import never_meets, parse_hours
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,23 @@ def test_a_closed_window_names_its_next_opening() -> None:
     morning = parse_hours("05:00-06:00")
     assert morning.find_opening(noon) == datetime(2026, 7, 2, 5, tzinfo=UTC)
     assert (hours.closed, morning.closed) == (timedelta(hours=16), timedelta(hours=23))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "window", "never"),
+    [
+        ("@hourly", "22:00-06:00", False),
+        ("0 12 * * *", "22:00-06:00", True),
+        ("0 20 * * *", "22:00-06:00 Europe/Berlin", False),  # in summer
+        ("0 19 * * *", "22:00-06:00 Europe/Berlin", True),
+        ("30 * * * *", "22:00-22:20", True),
+        ("@once", "22:00-22:20", False),
+        ("not cron", "22:00-22:20", False),
+        ("@hourly", "not hours", False),
+    ],
+)
+def test_a_schedule_that_never_meets_its_window_is_found(schedule: str, window: str, *, never: bool) -> None:
+    assert never_meets(schedule, window) is never
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes, list_conditions
+from penstock.declaration.starts import never_meets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_rules(_list(written.get("rules")), names, _types(written)),
         *_suites(written),
         *_load_when(written),
+        *_window(written),
     ]
 
 
@@ -47,6 +49,15 @@ def _load_when(written: Mapping[str, Any]) -> Iterator[Mistake]:
             f"a schedule {schedule} cannot be joined with load_when; allowed: cron fields, a preset with times, or null"
         )
         yield Mistake(("schedule",), what)
+
+
+def _window(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    schedule, window = written.get("schedule", "@hourly"), written.get("window")
+    if isinstance(schedule, str) and isinstance(window, str) and never_meets(schedule, window):
+        what = (
+            f"the schedule {clip(schedule)} has no time in the window {clip(window)}; allowed: hours in which it runs"
+        )
+        yield Mistake(("window",), what)
 
 
 def column_names(given: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -298,6 +298,11 @@ class Pipeline(BaseModel):
     def loading_hours(self) -> LoadingHours | None:
         """The hours of the day in which loads may start; None for any time."""
         return None if self.window is None else parse_hours(self.window)
+
+    @property
+    def closed_time(self) -> timedelta:
+        """How long on a day no load may start."""
+        return self.loading_hours.closed if self.loading_hours else timedelta(0)
 
     @classmethod
     def read_kept(cls, given: str | Mapping[str, Any]) -> Self:

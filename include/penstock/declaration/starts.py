@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, StrictInt, StrictStr, mod
 from penstock.declaration.durations import parse_duration
 from penstock.declaration.mistakes import clip
 from penstock.declaration.parts import STRICT
+from penstock.declaration.schedules import as_cron
 
 # The triggerer looks every ten seconds, so it cannot keep a shorter wait.
 SHORTEST_WAIT = timedelta(minutes=1)
@@ -18,6 +19,9 @@ SHORTEST_WAIT = timedelta(minutes=1)
 ALLOWED_HOURS = "two times of day and optionally a time zone, such as 22:00-06:00 or 22:00-06:00 Europe/Berlin"
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)(?: ([A-Za-z0-9_+/-]{1,64}))?")
 DAY = timedelta(days=1)
+# Runs of more than a year of a daily schedule: both times of the clock are among them.
+MOST_RUNS = 400
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,20 @@ def parse_hours(text: str) -> LoadingHours:
         return LoadingHours(since, until, ZoneInfo(found[5] or "UTC"))
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ValueError(f"unknown time zone {clip(found[5])}; allowed: {ALLOWED_HOURS}") from error
+
+
+def never_meets(schedule: str, window: str) -> bool:
+    """Whether no run of a schedule, which is in UTC, falls into a window; False if one of them is invalid."""
+    from croniter import CroniterError, croniter
+
+    cron = as_cron(schedule)
+    if cron is None:
+        return False
+    try:
+        hours, runs = parse_hours(window), croniter(cron, _ANY_DAY)
+        return not any(hours.is_open(runs.get_next(datetime)) for _ in range(MOST_RUNS))
+    except (ValueError, CroniterError):
+        return False
 
 
 def check_hours(text: str) -> str:

@@ -65,7 +65,8 @@ def _examine(
     held: Sequence[OpenTransaction],
 ) -> Diagnosis:
     commands = Commands(kafka["bootstrap.servers"], pipeline.topic)
-    need, retention = find_need(pipeline.schedule, pipeline.headroom), read_retention(topic.config)
+    need = find_need(pipeline.schedule, pipeline.headroom, pipeline.closed_time)
+    retention = read_retention(topic.config)
     identity = judgement.judge_topic_id(pipeline, topic, known)
     findings = [
         *judge_copies(topic, len(cluster.auto_create), commands),
@@ -102,7 +103,9 @@ def examine_waiting(kafka: Mapping[str, str], pipeline: Pipeline, known: Known) 
     headroom: tuple[Headroom, ...] = ()
     if judgement.judge_topic_id(pipeline, topic, known).level == "ok":
         headroom = read_headroom(kafka, pipeline, topic.log, known, read_retention(topic.config))
-        findings.append(judge_headroom(headroom, find_need(pipeline.schedule, pipeline.headroom), commands))
+        findings.append(
+            judge_headroom(headroom, find_need(pipeline.schedule, pipeline.headroom, pipeline.closed_time), commands)
+        )
     return Diagnosis(pipeline.name, tuple(findings), headroom)
 
 

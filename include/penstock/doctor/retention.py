@@ -62,17 +62,21 @@ def read_retention(config: Mapping[str, str]) -> Retention | None:
     )
 
 
-def find_need(schedule: str | None, headroom: str | None = None) -> Need:
-    """Find the time for which records must be kept: some intervals, and the time that a person may need."""
-    need = _find_need(schedule)
+def find_need(schedule: str | None, headroom: str | None = None, closed: timedelta = timedelta(0)) -> Need:
+    """Find the time for which records must be kept: some intervals, and the time that a person may need.
+
+    `closed` is the time of a day in which no load may start.
+    """
+    need = _find_need(schedule, closed)
     return need if headroom is None else replace(need, headroom=parse_duration(headroom))
 
 
-def _find_need(schedule: str | None) -> Need:
-    interval = find_longest_interval(schedule)
-    if interval is None:
+def _find_need(schedule: str | None, closed: timedelta) -> Need:
+    between_runs = find_longest_interval(schedule)
+    if between_runs is None:
         by_hand = "loads are started by hand" if schedule in (None, "@once") else f"the intervals of {schedule} vary"
         return Need(None, PATIENCE, by_hand)
+    interval = between_runs + closed
     if INTERVALS * interval < PATIENCE:
         return Need(interval, PATIENCE, f"{write_duration(PATIENCE)}, for a load that waits for a person")
     return Need(interval, INTERVALS * interval, f"{INTERVALS} intervals of {schedule}")

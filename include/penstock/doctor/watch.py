@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock import advice
@@ -19,6 +18,7 @@ from penstock.model.incident import LIVE, IncidentKind, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
 
     from penstock.declaration.alerts import Route
     from penstock.declaration.pipeline import Pipeline
@@ -91,10 +91,9 @@ def find_limit(pipeline: Pipeline) -> timedelta | None:
     interval = find_longest_interval(pipeline.schedule)
     if interval is None:
         return None
-    closed = pipeline.loading_hours.closed if pipeline.loading_hours else timedelta(0)
     if pipeline.deadline is not None:
-        return interval + closed + parse_duration(pipeline.deadline)
-    return None if pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval + closed
+        return interval + pipeline.closed_time + parse_duration(pipeline.deadline)
+    return None if pipeline.overdue_intervals is None else pipeline.overdue_intervals * interval + pipeline.closed_time
 
 
 def _describe(pipeline: Pipeline, overdue: Overdue, limit: timedelta) -> Sighting:

@@ -18,7 +18,8 @@ PAGE = """\
 
 Every five minutes this DAG looks for trouble that no run reports:
 
-- a pipeline that has published nothing for `overdue_intervals` of its schedule, and that no run found up to date;
+- a pipeline that has published nothing for `overdue_intervals` of its schedule, or within its `deadline`, and that no
+  run found up to date;
 - records that Kafka will delete before the next load, or within the declared `headroom`;
 - a transaction that stays open and holds records back.
 
