@@ -306,7 +306,8 @@ def test_a_mail_server_gets_the_notices_and_the_digest_as_a_person_reads_them(db
 def test_a_receiver_with_a_fault_loses_nothing_and_gets_each_notice_once_when_it_works(
     db: str, receiver: Receiver, fault: str
 ) -> None:
-    for kind in (IncidentKind.FAILING_RUN, IncidentKind.FAILING_STAGE, IncidentKind.QUARANTINE_LIMIT):
+    # With a third notice a sender that goes on would fail at the constraint on attempts, which hides what it did.
+    for kind in (IncidentKind.FAILING_RUN, IncidentKind.FAILING_STAGE):
         see(db, kind)
     with Silence() as silence:
         receiver.status = 500
@@ -314,15 +315,15 @@ def test_a_receiver_with_a_fault_loses_nothing_and_gets_each_notice_once_when_it
         assert send(db, [urls[fault]], seconds=60) == 0
     receiver.messages.clear()
     receiver.status = 200
-    # One notice found out that the receiver has a fault. The two others did not wait for it.
+    # One notice found out that the receiver has a fault. The other one was not tried.
     attempts = "select attempts, last_error is not null from penstock.notices order by notice_id"
-    assert execute(db, attempts) == [(1, True), (0, False), (0, False)]
+    assert execute(db, attempts) == [(1, True), (0, False)]
     assert send(db, [receiver.url]) == 0
     make_due(db)
-    assert send(db, [receiver.url]) == 3
-    assert len({message["message"] for message in receiver.messages}) == 3
+    assert send(db, [receiver.url]) == 2
+    assert len({message["message"] for message in receiver.messages}) == 2
     assert execute(db, "select count(*) from penstock.notices where sent_at is not null and last_error is null") == [
-        (3,)
+        (2,)
     ]
 
 
