@@ -306,7 +306,7 @@ def test_a_mail_server_gets_the_notices_and_the_digest_as_a_person_reads_them(db
 def test_a_receiver_with_a_fault_loses_nothing_and_gets_each_notice_once_when_it_works(
     db: str, receiver: Receiver, fault: str
 ) -> None:
-    # With a third notice a sender that goes on would fail at the constraint on attempts, which hides what it did.
+    # With a third notice a sender that continues would fail at the constraint on attempts, which hides what it did.
     for kind in (IncidentKind.FAILING_RUN, IncidentKind.FAILING_STAGE):
         see(db, kind)
     with Silence() as silence:
