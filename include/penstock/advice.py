@@ -231,6 +231,7 @@ CHOOSE_OTHER_OFFSETS = (
 AWAIT_BACKFILL = "let it end; penstock.backfills shows its progress."
 CHOOSE_ONE_WAY = "choose one way, and leave the others' fields empty."
 GIVE_OFFSETS_OR_TIMES = "give offsets (partition:from-until), or a time to start from (and one to end at), or all gaps."
+CHOOSE_BIGGER_LOADS = "give more records per load, or fewer offsets."
 WRITE_OFFSETS = "write partition:from-until, such as 0:1000-2000."
 WRITE_TIME = "write it as 2026-01-31T00:00:00Z."
 START_AT_1970 = "give a time from 1970-01-01T00:00:00Z on: no record is older."

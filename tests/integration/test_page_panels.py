@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from declaring import write_declaration
+from penstock.airflow.page.backfill import describe_preview
 from penstock.airflow.page.coverage import describe_coverage
 from penstock.airflow.page.loads import describe_load, describe_loads
 from penstock.airflow.page.overview import describe_pipeline, describe_pipelines
@@ -214,6 +215,51 @@ def test_backfills_events_and_holds_are_listed(loaded: tuple[Account, Loader], r
     assert (replay.state, replay.replace, replay.rows) == ("done", True, 10)
 
 
+PREVIEWS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "gaps": ({"gaps": True, "records_per_load": 20}, ["--gaps", "--records-per-load", "20"]),
+    "replay": (
+        {"ranges": "0:0-10,1:5-9", "replace": True},
+        ["--offsets", "0:0-10", "--offsets", "1:5-9", "--replace"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(PREVIEWS))
+def test_a_preview_by_samples_is_that_of_the_command_line(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int], tmp_path: Path, kind: str
+) -> None:
+    _, loader = loaded
+    asked, options = PREVIEWS[kind]
+    found = json.loads(describe_preview(reading[0], loader.pipeline, **asked).model_dump_json(by_alias=True))
+    wanted = _run(loader, tmp_path, "backfill", "orders", "--dry-run", *options)
+    assert found["state"] == wanted["state"] == "preview"
+    assert found["load_count"] == len(wanted["loads"])
+    for field in ("offsets", "ranges", "loads", "replaced", "planned", "gone"):
+        assert _without_nulls(found[field]) == wanted[field], field
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    return {name: each for name, each in value.items() if each is not None} if isinstance(value, dict) else value
+
+
+def test_a_preview_says_why_it_is_refused_and_by_time_names_whole_ranges(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int]
+) -> None:
+    _, loader = loaded
+    refused = describe_preview(reading[0], loader.pipeline, ranges="0:0-10")
+    assert (refused.state, refused.loads) == ("refused", [])
+    assert refused.error is not None
+    assert "load 1 has published it" in refused.error
+    assert describe_preview(reading[0], loader.pipeline, ranges="0:0-10", gaps=True).state == "refused"
+    [[begin]] = loader.query("select published_at from penstock.load where load_id = 1")
+    found = describe_preview(reading[0], loader.pipeline, from_time=begin.isoformat(), replace=True)
+    assert [(each.partition, each.from_, each.until) for each in found.ranges] == [(0, 60, 103), (1, 20, 30)]
+    many = describe_preview(reading[0], loader.pipeline, ranges="0:0-60", replace=True, records_per_load=1)
+    assert many.load_count == 60
+
+
 def test_no_answer_holds_a_payload(loaded: tuple[Account, Loader], reading: tuple[Connection, int]) -> None:
     _, loader = loaded
     connection, pipeline_id = reading
@@ -226,6 +272,7 @@ def test_no_answer_holds_a_payload(loaded: tuple[Account, Loader], reading: tupl
         describe_quarantine(connection, "orders", pipeline_id),
         describe_records(connection, "orders", pipeline_id, None, None, 1, SECRET),
         describe_backfills(connection, "orders", pipeline_id),
+        describe_preview(connection, loader.pipeline, ranges="0:60-72", replace=True),
         describe_incidents(connection, "orders"),
         describe_events(connection, "orders", pipeline_id, 1),
     ]

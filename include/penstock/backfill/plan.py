@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.backfill.request import Request, Span
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
+    from penstock.ledger.generation import Generation
     from penstock.model.log import Identity, TopicLog
 
 
@@ -234,14 +235,20 @@ def _offsets_per_load(pipeline: Pipeline, request: Request) -> int:
     return request.offsets_per_load or pipeline.max_records_per_partition
 
 
-def _read_ledger_state(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> LedgerState:
-    generation = read_newest_generation(connection, pipeline_id)
+def require_generation(connection: Connection, pipeline: Pipeline, pipeline_id: int | None) -> Generation:
+    """Read the generation that is loaded now; a pipeline without a load has nothing to load again."""
+    generation = None if pipeline_id is None else read_newest_generation(connection, pipeline_id)
     if generation is None:
         raise WrongUseError(
             "the pipeline has loaded nothing yet: a backfill loads offsets below the positions.",
             pipeline=pipeline.name,
             next_step=advice.run_pipeline(pipeline.name),
         )
+    return generation
+
+
+def _read_ledger_state(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> LedgerState:
+    generation = require_generation(connection, pipeline, pipeline_id)
     generation_id = generation.generation_id
     positions = read_positions(connection, generation_id)
     return LedgerState(
@@ -264,14 +271,19 @@ def _choose(pipeline: Pipeline, request: Request, answers: Answers) -> Choice:
         spans = request.selection.spans
     else:
         spans = choose_spans_of_time(answers.starts, answers.ends, known)
-    refusals = find_refusals(spans, known, replace=request.replace)
+    return choose_allowed(pipeline, spans, known, replacing=request.replace)
+
+
+def choose_allowed(pipeline: Pipeline, spans: Sequence[Span], known: Known, *, replacing: bool) -> Choice:
+    """Choose spans; a WrongUseError names all reasons to refuse them."""
+    refusals = find_refusals(spans, known, replace=replacing)
     if refusals:
         raise WrongUseError(
             f"refused, and nothing is started: {name_ranges(refusals)}.",
             pipeline=pipeline.name,
             next_step=advice.CHOOSE_OTHER_OFFSETS,
         )
-    return choose_spans(spans, known, replace=request.replace)
+    return choose_spans(spans, known, replace=replacing)
 
 
 def _write(

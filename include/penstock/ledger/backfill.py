@@ -10,6 +10,8 @@ from penstock.model.load import LoadState
 from penstock.model.ranges import LoadRange, Range
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from penstock.ledger.connection import Connection
 
 _statements = Statements("ledger/backfill")
@@ -103,6 +105,12 @@ def lock_backfill(session: Connection, backfill_id: int) -> bool:
     return _statements.fetch_value(session, bool, "lock_backfill", backfill_id=backfill_id)
 
 
+def find_first_offsets(connection: Connection, generation_id: int, at: datetime) -> dict[int, int]:
+    """Find, per partition, the first range of a load with a record that is not older than a time."""
+    where = {"generation_id": generation_id, "at": at}
+    return dict(_statements.fetch_all(connection, _make_offset, "find_first_offsets", **where))
+
+
 def read_durations(connection: Connection, pipeline_id: int) -> list[Duration]:
     """Read how long the newest loads of a pipeline took."""
     return _statements.fetch_all(connection, Duration, "read_durations", pipeline_id=pipeline_id)
@@ -115,6 +123,10 @@ def read_backfill_progress(connection: Connection, backfill_id: int) -> Backfill
 
 def _make_state(load_id: int, state: str) -> tuple[int, LoadState]:
     return load_id, LoadState(state)
+
+
+def _make_offset(partition: int, from_offset: int) -> tuple[int, int]:
+    return partition, from_offset
 
 
 def _make_load_range(

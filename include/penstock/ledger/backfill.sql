@@ -29,6 +29,24 @@ where l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s an
 -- Takes the session lock of the one process that runs a backfill; false if another session holds it.
 select pg_try_advisory_lock(hashtextextended('penstock backfill ' || %(backfill_id)s, 0)) as locked
 
+-- name: find_first_offsets
+-- Where each partition was when the first load ran whose records can be as new as a time: the first range with a record
+-- of that time or newer. A load that was published before has none, if no record is dated in the future.
+with first_load as (
+    select l.load_id, l.generation_id from penstock.generation g
+    join penstock.load l on l.pipeline_id = g.pipeline_id and l.published_at >= %(at)s
+    where g.generation_id = %(generation_id)s and l.generation_id = g.generation_id and l.kind = 'live'
+    order by l.published_at limit 1
+)
+select o.partition, r.from_offset
+from first_load f
+join penstock.position o using (generation_id)
+cross join lateral (
+    select x.from_offset from penstock.load_range x join penstock.load l using (load_id)
+    where x.load_id >= f.load_id and x.partition = o.partition and l.kind = 'live' and l.published_at is not null
+      and l.generation_id = f.generation_id and (x.last_at is null or x.last_at >= %(at)s)
+    order by x.load_id limit 1) r
+
 -- name: read_durations
 -- The newest published loads: how many offsets, and how many seconds they took.
 select r.offsets::bigint as offsets, extract(epoch from l.published_at - l.staging_at)::float8 as seconds

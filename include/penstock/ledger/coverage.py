@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from penstock import advice
 from penstock.errors import FencedError, name_ranges
@@ -13,6 +14,7 @@ from penstock.ledger.statements import Statements
 from penstock.model.ranges import LoadRange, Range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from decimal import Decimal
 
     from penstock.ledger.connection import Connection
@@ -125,6 +127,21 @@ def read_gaps(connection: Connection, pipeline: str, generation_id: int) -> list
     """Read the offsets below the positions of a generation that are neither covered nor lost."""
     where = {"pipeline": pipeline, "generation_id": generation_id}
     return _statements.fetch_all(connection, Range, "read_gaps", **where)
+
+
+def read_counted_gaps(connection: Connection, pipeline: str) -> list[Range]:
+    """Read the gaps of a pipeline as the sampler has counted them."""
+    return _statements.fetch_all(connection, Range, "read_counted_gaps", pipeline=pipeline)
+
+
+def read_covered_within(
+    connection: Connection, generation_id: int, spans: Sequence[tuple[int, int, int]]
+) -> list[LoadRange]:
+    """Read the published ranges that overlap spans: partition, first offset, and the offset after the last."""
+    names = ("partition", "from_offset", "until_offset")
+    rows = Jsonb([dict(zip(names, span, strict=True)) for span in spans])
+    where = {"generation_id": generation_id, "spans": rows}
+    return _statements.fetch_all(connection, _make_load_range, "read_covered_within", **where)
 
 
 def read_covered(connection: Connection, pipeline_id: int, generation_id: int) -> list[LoadRange]:

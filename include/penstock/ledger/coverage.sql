@@ -87,6 +87,25 @@ delete from penstock.aside where load_id = %(load_id)s
 select partition, from_offset, until_offset from penstock.gaps
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by 1, 2
 
+-- name: read_counted_gaps
+-- The gaps of a generation as the sampler has counted them: to find them reads all of the coverage.
+select k.partition, lower(gap) as from_offset, upper(gap) as until_offset
+from penstock.partition_sample k cross join lateral unnest(k.gap_ranges) as gap
+where k.pipeline = %(pipeline)s order by 1, 2
+
+-- name: read_covered_within
+-- The published ranges that overlap some spans, each with its load. %(spans)s is a JSON array.
+select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.load_id
+from penstock.generation g
+cross join jsonb_to_recordset(%(spans)s) as s (partition int, from_offset bigint, until_offset bigint)
+join penstock.coverage c
+     on int4range(c.pipeline_id, c.pipeline_id, '[]') && int4range(g.pipeline_id, g.pipeline_id, '[]')
+    and int4range(c.generation_id, c.generation_id, '[]') && int4range(g.generation_id, g.generation_id, '[]')
+    and int4range(c.partition, c.partition, '[]') && int4range(s.partition, s.partition, '[]')
+    and c.offsets && int8range(s.from_offset, s.until_offset)
+where g.generation_id = %(generation_id)s and s.from_offset < s.until_offset
+order by 1, 2
+
 -- name: read_covered
 -- The published ranges of a generation, each with its load.
 select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.load_id

@@ -23,11 +23,10 @@ _statements = Statements("ledger/coverage_map")
 
 @dataclass(frozen=True, slots=True)
 class CoveredCell:
-    """Covered offsets: all ranges that lie in one cell, or one range of several cells. Cells are counted from 1."""
+    """The covered ranges of a partition that begin in one cell. Cells are counted from 1."""
 
     partition: int
-    first_cell: int
-    last_cell: int
+    cell: int
     from_offset: int
     until_offset: int
     offsets: int
@@ -83,26 +82,33 @@ def find_times(
 
 
 def sum_cells(connection: Connection, generation_id: int, starts: Starts) -> list[CoveredCell]:
-    """Sum the covered offsets of partitions by cells."""
+    """Sum the covered offsets of partitions by the cells in which their ranges begin."""
     where = {"generation_id": generation_id, "cells": _describe(starts)}
     return _statements.fetch_all(connection, CoveredCell, "sum_cells", **where)
 
 
+def read_ranges_at(
+    connection: Connection, generation_id: int, places: Sequence[tuple[int, int, int]]
+) -> list[CoveredCell]:
+    """Read the covered ranges that hold some offsets: partition, cell and offset of each."""
+    if not places:
+        return []
+    names = ("partition", "cell", "offset")
+    rows = Jsonb([dict(zip(names, place, strict=True)) for place in places])
+    return _statements.fetch_all(connection, CoveredCell, "read_ranges_at", generation_id=generation_id, places=rows)
+
+
 def place_quarantined(
-    connection: Connection, starts: Starts, ranges: Sequence[CoveredCell]
+    connection: Connection, starts: Starts, ranges: Sequence[tuple[int, int, int, int]]
 ) -> dict[tuple[int, int], dict[int, int]]:
-    """Count the quarantined records of ranges of several cells: by partition and first offset, the records by cell."""
+    """Count quarantined records by cell; the ranges are load, partition, first offset, and the offset after the last.
+
+    The result has, by partition and first offset of a range, the records by cell.
+    """
     if not ranges:
         return {}
-    described = [
-        {
-            "load_id": each.first_load,
-            "partition": each.partition,
-            "from_offset": each.from_offset,
-            "until_offset": each.until_offset,
-        }
-        for each in ranges
-    ]
+    names = ("load_id", "partition", "from_offset", "until_offset")
+    described = [dict(zip(names, range_, strict=True)) for range_ in ranges]
     where = {"cells": _describe(starts), "ranges": Jsonb(described)}
     found: dict[tuple[int, int], dict[int, int]] = {}
     for each in _statements.fetch_all(connection, PlacedRecords, "place_quarantined", **where):

@@ -27,26 +27,34 @@ where r.partition = any (%(partitions)s)
 order by 1, 2
 
 -- name: sum_cells
--- The covered offsets of partitions by cells. %(cells)s is a JSON array of partitions with the first offsets of their
--- cells. Ranges that lie in one cell are summed; a range of several cells has a row of its own.
+-- The covered offsets of partitions by the cell in which their ranges begin. %(cells)s is a JSON array of partitions with
+-- the first offsets of their cells. The index coverage_by_partition holds all of these columns.
 with wanted as materialized (
     select p.partition, (select array_agg(e.value::bigint order by e.value::bigint)
                          from jsonb_array_elements_text(p.starts) e) as starts
     from jsonb_to_recordset(%(cells)s) as p (partition int, starts jsonb)
-),
-placed as (
-    select c.partition, width_bucket(lower(c.offsets), w.starts) as first_cell,
-           width_bucket(upper(c.offsets) - 1, w.starts) as last_cell, lower(c.offsets) as from_offset,
-           upper(c.offsets) as until_offset, c.load_id, c.rows, c.quarantined, c.holes
-    from wanted w
-    join penstock.coverage c on c.generation_id = %(generation_id)s and c.partition = w.partition
 )
-select partition, first_cell, last_cell, min(from_offset) as from_offset, max(until_offset) as until_offset,
-       sum(until_offset - from_offset)::bigint as offsets, sum(rows)::bigint as rows,
-       sum(quarantined)::bigint as quarantined, sum(holes)::bigint as holes, min(load_id) as first_load,
-       max(load_id) as last_load, count(*) as ranges
-from placed
-group by partition, first_cell, last_cell, case when first_cell < last_cell then from_offset end
+select partition, width_bucket(lower(c.offsets), w.starts) as cell, min(lower(c.offsets)) as from_offset,
+       max(upper(c.offsets)) as until_offset, sum(upper(c.offsets) - lower(c.offsets))::bigint as offsets,
+       sum(c.rows)::bigint as rows, sum(c.quarantined)::bigint as quarantined, sum(c.holes)::bigint as holes,
+       min(c.load_id) as first_load, max(c.load_id) as last_load, count(*) as ranges
+from wanted w join penstock.coverage c using (partition)
+where c.generation_id = %(generation_id)s
+group by partition, width_bucket(lower(c.offsets), w.starts)
+
+-- name: read_ranges_at
+-- The covered ranges that hold some offsets. %(places)s is a JSON array.
+select c.partition, s.cell, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
+       upper(c.offsets) - lower(c.offsets) as offsets, c.rows, c.quarantined, c.holes, c.load_id as first_load,
+       c.load_id as last_load, 1::bigint as ranges
+from penstock.generation g
+cross join jsonb_to_recordset(%(places)s) as s (partition int, cell int, "offset" bigint)
+join penstock.coverage c
+     on int4range(c.pipeline_id, c.pipeline_id, '[]') && int4range(g.pipeline_id, g.pipeline_id, '[]')
+    and int4range(c.generation_id, c.generation_id, '[]') && int4range(g.generation_id, g.generation_id, '[]')
+    and int4range(c.partition, c.partition, '[]') && int4range(s.partition, s.partition, '[]')
+    and c.offsets && int8range(s."offset", s."offset" + 1)
+where g.generation_id = %(generation_id)s
 
 -- name: place_quarantined
 -- The quarantined records of ranges of several cells, by cell. %(ranges)s is a JSON array of such ranges.

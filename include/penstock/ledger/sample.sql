@@ -94,8 +94,14 @@ gaps as (select o.partition, greatest(0, o.position - least(o.origin, o.position
                                          - coalesce(x.offsets, 0)) as offsets
          from penstock.position o left join covered c using (partition) left join lost x using (partition)
          where o.generation_id = %(generation_id)s),
-by_partition as (update penstock.partition_sample k set gaps = g.offsets from gaps g
-                 where k.pipeline = %(pipeline)s and k.partition = g.partition and k.gaps <> g.offsets),
+by_partition as (
+    update penstock.partition_sample k
+    set gaps = g.offsets,
+        gap_ranges = case when g.offsets > 0 then (
+            select range_agg(int8range(a.from_offset, a.until_offset)) from penstock.gaps a
+            where a.pipeline = %(pipeline)s and a.generation = %(generation_id)s and a.partition = g.partition) end
+    from gaps g
+    where k.pipeline = %(pipeline)s and k.partition = g.partition and (g.offsets > 0 or k.gaps > 0)),
 quarantine as (select count(*) as records, count(distinct load_id) as loads from penstock.quarantined
                where pipeline = %(pipeline)s and dropped_at is null)
 update penstock.sample

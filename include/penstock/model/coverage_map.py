@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -61,7 +60,7 @@ class Cell:
 
     from_offset: int
     until_offset: int
-    counts: Counter[Kind] = field(default_factory=Counter)
+    counts: dict[Kind, int] = field(default_factory=dict)
     first_load: int | None = None
     last_load: int | None = None
     loads: int = 0
@@ -73,7 +72,7 @@ class Cell:
     @property
     def kind(self) -> Kind:
         """The kind that needs the most attention."""
-        return next((kind for kind in ATTENTION if self.counts[kind]), "not_loaded")
+        return next((kind for kind in ATTENTION if self.counts.get(kind)), "not_loaded")
 
     @property
     def load(self) -> int | None:
@@ -83,14 +82,20 @@ class Cell:
     @property
     def is_pure(self) -> bool:
         """Whether all of its offsets are of one kind and belong to one load at most."""
-        return self.counts[self.kind] == len(self) and self.loads <= 1
+        return self.loads <= 1 and self.counts.get(self.kind) == len(self)
 
     def describe(self) -> str:
         """The counts in words."""
         about = "about " if self.is_estimate else ""
-        named = [f"{about}{self.counts[kind]:,} {WORDS.get(kind, kind)}" for kind in ATTENTION if self.counts[kind]]
+        counts = [(self.counts.get(kind, 0), WORDS.get(kind, kind)) for kind in ATTENTION]
+        named = [f"{about}{count:,} {word}" for count, word in counts if count]
         loads = f"; load {self.load}" if self.loads == 1 and self.load else f"; {self.loads:,} loads"
         return ", ".join(named) + (loads if self.loads else "")
+
+    def add(self, kind: Kind, offsets: int) -> None:
+        """Count offsets of a kind."""
+        if offsets:
+            self.counts[kind] = self.counts.get(kind, 0) + offsets
 
     def add_load(self, first: int, last: int, ranges: int) -> None:
         """Count the loads of some of its offsets."""
@@ -100,11 +105,10 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """Covered offsets of a partition: ranges in one cell, or one range over several cells."""
+class Sums:
+    """The covered ranges of a partition that begin in one cell, counted from 1."""
 
-    first_cell: int
-    last_cell: int
+    cell: int
     from_offset: int
     until_offset: int
     offsets: int
@@ -114,6 +118,58 @@ class Covered:
     first_load: int
     last_load: int
     ranges: int
+
+    def without(self, range_: Sums) -> Sums:
+        """The same without one of its ranges."""
+        return replace(
+            self,
+            until_offset=range_.from_offset,
+            offsets=self.offsets - range_.offsets,
+            rows=self.rows - range_.rows,
+            quarantined=self.quarantined - range_.quarantined,
+            holes=self.holes - range_.holes,
+            ranges=self.ranges - range_.ranges,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Cells whose bounds were moved to the bounds of ranges: `wide` ranges lie in several cells, `narrow` ones in one.
+
+    `unknown` are ranges of several cells of which only the end is known: the cell, and an offset that they hold.
+    """
+
+    starts: tuple[int, ...]
+    narrow: tuple[Sums, ...]
+    wide: tuple[Sums, ...]
+    unknown: tuple[tuple[int, int], ...]
+
+
+def fit_cells(extent: Extent, starts: Sequence[int], sums: Iterable[Sums]) -> Fitted:
+    """Move the bounds of cells to the ends of ranges that lie across them by less than a cell."""
+    moved = list(starts)
+    ends = [*starts[1:], extent.end]
+    narrow, wide, unknown = [], [], []
+    for each in sums:
+        end = ends[each.cell - 1]
+        if each.until_offset <= end:
+            narrow.append(each)
+        elif each.ranges == 1:
+            wide.append(each)
+        elif each.cell < len(starts) and each.until_offset < ends[each.cell]:
+            moved[each.cell] = each.until_offset
+            narrow.append(each)
+        else:
+            narrow.append(each)
+            unknown.append((each.cell, end))
+    return Fitted(tuple(moved), tuple(narrow), tuple(wide), tuple(unknown))
+
+
+def add_known(fitted: Fitted, found: Iterable[Sums]) -> Fitted:
+    """Take the ranges that were unknown out of the sums of the cells in which they begin."""
+    by_cell = {each.cell: each for each in found}
+    narrow = (each.without(by_cell[each.cell]) if each.cell in by_cell else each for each in fitted.narrow)
+    return replace(fitted, narrow=tuple(narrow), wide=(*fitted.wide, *by_cell.values()), unknown=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,70 +199,69 @@ def cut_cells(extent: Extent, wanted: Sequence[int] | None = None) -> list[int]:
 
 def fill_cells(
     extent: Extent,
-    starts: Sequence[int],
-    covered: Iterable[Covered],
+    wanted: Sequence[int],
+    fitted: Fitted,
     reasons: Iterable[Reason],
     placed: Mapping[int, Mapping[int, int]],
 ) -> list[Cell]:
-    """Fill the cells of a partition. `placed` has the quarantined records of ranges by first offset and by cell."""
-    if not starts:
+    """Fill the cells of a partition. `placed` has the quarantined records of wide ranges: by first offset, by cell."""
+    if not wanted:
         return []
-    ends = [*starts[1:], extent.end]
-    cells = [Cell(start, end) for start, end in zip(starts, ends, strict=True)]
-    for each in covered:
-        _add_covered(cells, each, placed.get(each.from_offset))
+    ends = [*fitted.starts[1:], extent.end]
+    cells = [Cell(start, end) for start, end in zip(fitted.starts, ends, strict=True)]
+    for each in fitted.narrow:
+        cell = cells[each.cell - 1]
+        _count(cell, each.offsets, each.quarantined, each.holes)
+        cell.add_load(each.first_load, each.last_load, each.ranges)
+    for each in fitted.wide:
+        _share_out(cells, fitted.starts, each, placed.get(each.from_offset))
     for reason in reasons:
-        for cell, offsets in _overlap(cells, reason):
+        for cell, offsets in _overlap(cells, fitted.starts, reason):
             if reason.kind == "unexplained_hole":
                 _explain_no_hole(cell, offsets)
                 continue
-            cell.counts[reason.kind] += offsets
+            cell.add(reason.kind, offsets)
             if reason.load is not None:
                 cell.add_load(reason.load, reason.load, 1)
-    for cell in cells:
-        rest = len(cell) - cell.counts.total()
-        cell.counts[_name_rest(extent, cell)] += rest
+    # A bound that was moved has covered offsets before it: the others of the cell lie before the wanted bound.
+    for cell, end in zip(cells, [*wanted[1:], extent.end], strict=True):
+        cell.add(_name_rest(extent, min(end, cell.until_offset)), len(cell) - sum(cell.counts.values()))
     return cells
 
 
-def _add_covered(cells: Sequence[Cell], covered: Covered, placed: Mapping[int, int] | None) -> None:
-    first, last = covered.first_cell - 1, covered.last_cell - 1
-    if first == last:
-        _count(cells[first], covered.offsets, covered.quarantined, covered.holes)
-        cells[first].add_load(covered.first_load, covered.last_load, covered.ranges)
-        return
-    for number in range(first, last + 1):
+def _share_out(cells: Sequence[Cell], starts: Sequence[int], wide: Sums, placed: Mapping[int, int] | None) -> None:
+    """Share out a range of several cells. Holes go by length, and quarantined records too unless they were placed."""
+    first = bisect_right(starts, wide.from_offset) - 1
+    for number in range(first, bisect_left(starts, wide.until_offset)):
         cell = cells[number]
-        start, end = max(cell.from_offset, covered.from_offset), min(cell.until_offset, covered.until_offset)
+        start, end = max(cell.from_offset, wide.from_offset), min(cell.until_offset, wide.until_offset)
         share = [
-            total * (end - covered.from_offset) // covered.offsets
-            - total * (start - covered.from_offset) // covered.offsets
-            for total in (covered.quarantined, covered.holes)
+            total * (end - wide.from_offset) // wide.offsets - total * (start - wide.from_offset) // wide.offsets
+            for total in (wide.quarantined, wide.holes)
         ]
-        quarantined = share[0] if placed is None else placed.get(number + 1, 0)
-        quarantined = min(quarantined, end - start)
+        quarantined = min(share[0] if placed is None else placed.get(number + 1, 0), end - start)
         _count(cell, end - start, quarantined, min(share[1], end - start - quarantined))
-        cell.add_load(covered.first_load, covered.last_load, 1)
-        cell.is_estimate = cell.is_estimate or bool(covered.holes) or (bool(covered.quarantined) and placed is None)
+        cell.add_load(wide.first_load, wide.last_load, 1)
+        cell.is_estimate = cell.is_estimate or bool(wide.holes) or (bool(wide.quarantined) and placed is None)
 
 
 def _count(cell: Cell, offsets: int, quarantined: int, holes: int) -> None:
-    cell.counts["quarantined"] += quarantined
-    cell.counts["hole"] += holes
-    cell.counts["published"] += offsets - quarantined - holes
+    cell.add("quarantined", quarantined)
+    cell.add("hole", holes)
+    cell.add("published", offsets - quarantined - holes)
 
 
 def _explain_no_hole(cell: Cell, offsets: int) -> None:
     """Count unexplained holes. Holes of a range of several cells are shared out: a cell may have fewer than these."""
     for source in COUNTED:
-        taken = min(offsets, cell.counts[source])
-        cell.counts[source] -= taken
-        cell.counts["unexplained_hole"] += taken
-        offsets -= taken
+        taken = min(offsets, cell.counts.get(source, 0))
+        if taken:
+            cell.counts[source] -= taken
+            cell.add("unexplained_hole", taken)
+            offsets -= taken
 
 
-def _overlap(cells: Sequence[Cell], reason: Reason) -> Iterator[tuple[Cell, int]]:
-    starts = [cell.from_offset for cell in cells]
+def _overlap(cells: Sequence[Cell], starts: Sequence[int], reason: Reason) -> Iterator[tuple[Cell, int]]:
     first = max(0, bisect_right(starts, reason.from_offset) - 1)
     for cell in cells[first : bisect_left(starts, reason.until_offset)]:
         offsets = min(cell.until_offset, reason.until_offset) - max(cell.from_offset, reason.from_offset)
@@ -214,11 +269,11 @@ def _overlap(cells: Sequence[Cell], reason: Reason) -> Iterator[tuple[Cell, int]
             yield cell, offsets
 
 
-def _name_rest(extent: Extent, cell: Cell) -> Kind:
+def _name_rest(extent: Extent, until_offset: int) -> Kind:
     """The kind of offsets that nothing covers and that have no reason."""
-    if extent.log_start is not None and cell.until_offset <= extent.log_start:
+    if extent.log_start is not None and until_offset <= extent.log_start:
         return "expired"
-    return "gap" if cell.until_offset <= extent.position else "not_loaded"
+    return "gap" if until_offset <= extent.position else "not_loaded"
 
 
 def merge_cells(cells: Iterable[Cell]) -> list[Cell]:
@@ -227,7 +282,8 @@ def merge_cells(cells: Iterable[Cell]) -> list[Cell]:
     for cell in cells:
         before = merged[-1] if merged else None
         if before and before.is_pure and cell.is_pure and (before.kind, before.load) == (cell.kind, cell.load):
-            merged[-1] = replace(before, until_offset=cell.until_offset, counts=before.counts + cell.counts)
+            counts = {before.kind: len(before) + len(cell)}
+            merged[-1] = replace(before, until_offset=cell.until_offset, counts=counts)
         else:
             merged.append(cell)
     return merged

@@ -9,10 +9,29 @@ from typing import TYPE_CHECKING, get_args
 
 from penstock.airflow.page.documents import Axis, Cell, Coverage, LegendEntry, PartitionMap
 from penstock.airflow.page.loads import count_pages
-from penstock.ledger.coverage_map import count_unexplained, find_times, place_quarantined, read_pieces, sum_cells
+from penstock.ledger.coverage_map import (
+    count_unexplained,
+    find_times,
+    place_quarantined,
+    read_pieces,
+    read_ranges_at,
+    sum_cells,
+)
 from penstock.ledger.generation import read_newest_generation
 from penstock.ledger.overview import read_overviews, read_partitions
-from penstock.model.coverage_map import MOST_CELLS, Covered, Extent, Kind, Reason, cut_cells, fill_cells, merge_cells
+from penstock.model.coverage_map import (
+    MOST_CELLS,
+    Extent,
+    Fitted,
+    Kind,
+    Reason,
+    Sums,
+    add_known,
+    cut_cells,
+    fill_cells,
+    fit_cells,
+    merge_cells,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,17 +66,15 @@ def describe_coverage(connection: Connection, name: str, pipeline_id: int | None
     if axis == "time" and generation and pipeline_id is not None:
         known = find_times(connection, pipeline_id, generation.generation_id, list(extents))
         starts, times = cut_by_time(extents, known, sample.answered_at or sample.now)
-    cells: dict[int, list[FilledCell]] = {}
-    covered: list[CoveredCell] = []
+    fitted: dict[int, Fitted] = {number: fit_cells(extent, starts[number], ()) for number, extent in extents.items()}
+    pieces: Sequence[Piece] = ()
+    placed: Mapping[tuple[int, int], Mapping[int, int]] = {}
     if generation and pipeline_id is not None:
-        covered = sum_cells(connection, generation.generation_id, starts)
-        wide = [each for each in covered if each.first_cell < each.last_cell and 0 < each.quarantined <= MOST_PLACED]
-        placed = place_quarantined(connection, starts, wide)
+        fitted = _fit(connection, generation.generation_id, extents, starts)
+        placed = _place(connection, fitted)
         pieces = read_pieces(connection, pipeline_id, generation.generation_id, list(extents))
-        cells = _fill(extents, starts, covered, pieces, placed)
-    else:
-        cells = {number: fill_cells(extent, starts[number], (), (), {}) for number, extent in extents.items()}
-    legend = _sum_legend(cells.values(), covered)
+    cells = _fill(extents, starts, fitted, pieces, placed)
+    legend = _sum_legend(cells.values(), fitted.values())
     return Coverage(
         axis=axis,
         page=page,
@@ -124,52 +141,79 @@ def _find_time(points: Sequence[tuple[datetime, int]], offset: int) -> datetime:
     return began + (ended - began) * ((offset - start) / (end - start))
 
 
+def _fit(
+    connection: Connection, generation_id: int, extents: Mapping[int, Extent], starts: Mapping[int, Sequence[int]]
+) -> dict[int, Fitted]:
+    """Sum the coverage by cells, and find the ranges of several cells."""
+    sums: dict[int, list[Sums]] = {number: [] for number in extents}
+    for each in sum_cells(connection, generation_id, {number: found for number, found in starts.items() if found}):
+        sums[each.partition].append(_to_sums(each))
+    fitted = {number: fit_cells(extent, starts[number], sums[number]) for number, extent in extents.items()}
+    places = [(number, cell, offset) for number, each in fitted.items() for cell, offset in each.unknown]
+    found: dict[int, list[Sums]] = {}
+    for each in read_ranges_at(connection, generation_id, places):
+        found.setdefault(each.partition, []).append(_to_sums(each))
+    return fitted | {number: add_known(fitted[number], ranges) for number, ranges in found.items()}
+
+
+def _to_sums(cell: CoveredCell) -> Sums:
+    return Sums(
+        cell.cell,
+        cell.from_offset,
+        cell.until_offset,
+        cell.offsets,
+        cell.rows,
+        cell.quarantined,
+        cell.holes,
+        cell.first_load,
+        cell.last_load,
+        cell.ranges,
+    )
+
+
+def _place(connection: Connection, fitted: Mapping[int, Fitted]) -> dict[tuple[int, int], dict[int, int]]:
+    """Find the cells of the quarantined records of ranges of several cells."""
+    wide = [
+        (each.first_load, number, each.from_offset, each.until_offset)
+        for number, cells in fitted.items()
+        for each in cells.wide
+        if 0 < each.quarantined <= MOST_PLACED
+    ]
+    found = place_quarantined(connection, {number: each.starts for number, each in fitted.items()}, wide)
+    # A range all of whose records are in cells that were found is placed, also if some cells have none.
+    return {(number, start): found.get((number, start), {}) for _, number, start, _ in wide}
+
+
 def _fill(
     extents: Mapping[int, Extent],
     starts: Mapping[int, Sequence[int]],
-    covered: Iterable[CoveredCell],
+    fitted: Mapping[int, Fitted],
     pieces: Iterable[Piece],
     placed: Mapping[tuple[int, int], Mapping[int, int]],
 ) -> dict[int, list[FilledCell]]:
-    ranges: dict[int, list[Covered]] = {number: [] for number in extents}
     reasons: dict[int, list[Reason]] = {number: [] for number in extents}
     places: dict[int, dict[int, Mapping[int, int]]] = {number: {} for number in extents}
-    for each in covered:
-        ranges[each.partition].append(
-            Covered(
-                first_cell=each.first_cell,
-                last_cell=each.last_cell,
-                from_offset=each.from_offset,
-                until_offset=each.until_offset,
-                offsets=each.offsets,
-                rows=each.rows,
-                quarantined=each.quarantined,
-                holes=each.holes,
-                first_load=each.first_load,
-                last_load=each.last_load,
-                ranges=each.ranges,
-            )
-        )
     for piece in pieces:
         reason = Reason(piece.kind, piece.from_offset, piece.until_offset, piece.load_id)
         reasons[piece.partition].append(reason)
     for (partition, from_offset), by_cell in placed.items():
         places[partition][from_offset] = by_cell
     return {
-        number: fill_cells(extent, starts[number], ranges[number], reasons[number], places[number])
+        number: fill_cells(extent, starts[number], fitted[number], reasons[number], places[number])
         for number, extent in extents.items()
     }
 
 
-def _sum_legend(cells: Iterable[Sequence[FilledCell]], covered: Sequence[CoveredCell]) -> Counter[Kind]:
+def _sum_legend(cells: Iterable[Sequence[FilledCell]], fitted: Iterable[Fitted]) -> Counter[Kind]:
     """Sum the offsets by kind. Rows, quarantined records and holes are those of the ledger."""
     legend: Counter[Kind] = Counter()
     for filled in cells:
         for cell in filled:
             legend.update(cell.counts)
-    legend["published"] = sum(each.rows for each in covered)
-    legend["quarantined"] = sum(each.quarantined for each in covered)
-    legend["hole"] = sum(each.holes for each in covered) - legend["unexplained_hole"]
+    ranges = [each for cells_ in fitted for each in (*cells_.narrow, *cells_.wide)]
+    legend["published"] = sum(each.rows for each in ranges)
+    legend["quarantined"] = sum(each.quarantined for each in ranges)
+    legend["hole"] = sum(each.holes for each in ranges) - legend["unexplained_hole"]
     return legend
 
 
@@ -194,7 +238,7 @@ def _describe(
                 from_=cell.from_offset,
                 until=cell.until_offset,
                 kind=cell.kind,
-                count=cell.counts[cell.kind],
+                count=cell.counts.get(cell.kind, 0),
                 load=cell.load,
                 loads=cell.loads,
                 detail=cell.describe(),

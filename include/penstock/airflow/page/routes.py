@@ -15,6 +15,7 @@ from fastapi import Path as PathParameter
 from penstock.airflow.connections import DB, read_db
 from penstock.airflow.page import documents, loads, panels
 from penstock.airflow.page.answers import TaggedRoute
+from penstock.airflow.page.backfill import describe_preview
 from penstock.airflow.page.coverage import describe_coverage
 from penstock.airflow.page.ledger import read_declared, reading
 from penstock.airflow.page.overview import describe_pipeline, describe_pipelines
@@ -121,6 +122,33 @@ def show_payload(dag_id: DagId, partition: Number, offset: Number, user: GetUser
     if not found:
         raise HTTPException(404, f"{dag_id} has no quarantined record at {partition}:{offset}.")
     return panels.describe_payload(dag_id, found[-1])
+
+
+@of_pipeline.get("/backfill/preview")
+def preview_backfill(
+    dag_id: DagId,
+    ranges: Annotated[str | None, Query(max_length=20_000, description="0:10-20,1:5-9")] = None,
+    from_time: Text = None,
+    until_time: Text = None,
+    gaps: bool = False,
+    replace: bool = False,
+    records_per_load: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> documents.BackfillPreview:
+    """The loads that a backfill would make, by the sampled log."""
+    declared = find_declared(dag_id)
+    if not isinstance(declared, Pipeline):
+        raise declared
+    with reading(dag_id) as connection:
+        return describe_preview(
+            connection,
+            declared,
+            ranges=ranges,
+            from_time=from_time,
+            until_time=until_time,
+            gaps=gaps,
+            replace=replace,
+            records_per_load=records_per_load,
+        )
 
 
 @of_pipeline.get("/backfills")
