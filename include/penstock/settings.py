@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import WrongUseError
 
@@ -17,6 +17,11 @@ DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_
 DB_CHECKER = "PENSTOCK_DB_CHECKER"
 LINEAGE, LINEAGE_TRANSPORT = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"), "OPENLINEAGE__TRANSPORT"
 LINEAGE_NAMESPACE, LINEAGE_DISABLED = "OPENLINEAGE_NAMESPACE", "OPENLINEAGE_DISABLED"
+OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL = (
+    *OTEL_ENDPOINTS, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_METRICS_EXPORTER",
+    "OTEL_SDK_DISABLED",
+)  # fmt: skip
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 
@@ -61,6 +66,28 @@ def read_lineage(environment: Mapping[str, str]) -> str | None:
     if not any(environment[name] for name in named) or environment.get(LINEAGE_DISABLED, "").lower() in ("true", "1"):
         return None
     return environment.get(LINEAGE_NAMESPACE) or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """An exporter of OpenTelemetry. Its endpoint is None if the exporter itself reads it from the environment."""
+
+    protocol: Literal["http", "grpc"] = "http"
+    endpoint: str | None = None
+
+
+def read_exporter(environment: Mapping[str, str]) -> Exporter | None:
+    """Read which exporter of metrics the standard variables of OpenTelemetry configure; None if none.
+
+    The exporter reads the other variables itself: headers, certificates, time limit, compression.
+    """
+    named = {name: environment.get(name, "") for name in OTEL}
+    if not any(named[name] for name in OTEL_ENDPOINTS):
+        return None
+    if named["OTEL_SDK_DISABLED"].lower() == "true" or named["OTEL_METRICS_EXPORTER"] not in ("", "otlp"):
+        return None
+    protocol = named["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"] or named["OTEL_EXPORTER_OTLP_PROTOCOL"]
+    return Exporter("grpc" if protocol == "grpc" else "http")
 
 
 def read_db(value: str, source: str = DB) -> str:

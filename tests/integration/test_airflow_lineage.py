@@ -1,4 +1,4 @@
-"""Lineage and metrics from a real Airflow, by its own settings, at real HTTP receivers."""
+"""Lineage, links and metrics from a real Airflow, by its own settings, at real HTTP receivers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from producing import Account
 from receiving import Endpoint
@@ -29,18 +30,28 @@ def marquez() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(scope="module")
-def airflow_settings(marquez: Endpoint) -> dict[str, str]:
+def collector() -> Iterator[Endpoint]:
+    with Endpoint() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def airflow_settings(marquez: Endpoint, collector: Endpoint) -> dict[str, str]:
+    host, port = collector.address.split(":")
     transport = {"type": "http", "url": f"http://{marquez.address}", "auth": {"type": "api_key", "apiKey": API_KEY}}
     return {
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
         "AIRFLOW__OPENLINEAGE__NAMESPACE": "factory",
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_TRANSPORT_INFO": "True",
+        "AIRFLOW__METRICS__OTEL_ON": "True",
+        "AIRFLOW__METRICS__OTEL_HOST": host,
+        "AIRFLOW__METRICS__OTEL_PORT": port,
     }
 
 
-def test_a_run_sends_lineage_below_its_publish_task_and_keeps_the_key_out_of_argv(
-    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, marquez: Endpoint
+def test_a_run_sends_lineage_links_its_load_and_exports_metrics_with_no_key_in_argv(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, marquez: Endpoint, collector: Endpoint
 ) -> None:
     account = Account(kafka.bootstrap, make_topic(1))
     account.send_orders(30)
@@ -62,6 +73,11 @@ def test_a_run_sends_lineage_below_its_publish_task_and_keeps_the_key_out_of_arg
     [offsets] = own[1]["run"]["facets"]["penstock_offsets"]["ranges"]
     assert (offsets["from"], offsets["until"], offsets["rows"]) == (0, 30, 30)
 
+    for task in ("plan", "stage", "validate", "publish"):
+        [load] = {event["run"]["facets"]["penstock_offsets"]["load"] for event in own[1:]}
+        links = airflow.get(f"dags/traced/dagRuns/{run}/taskInstances/{task}/links")["extra_links"]
+        assert links["Load"] == f"{airflow.web.url}/dags/traced/plugin/penstock-dag?load={load}"
+
     address = psycopg.conninfo.conninfo_to_dict(airflow.loads)
     [table] = airflow.events("traced", "postgres")
     [pipeline] = airflow.events("traced")
@@ -70,6 +86,19 @@ def test_a_run_sends_lineage_below_its_publish_task_and_keeps_the_key_out_of_arg
     assert own[1]["outputs"][0]["name"] == f"{address['dbname']}.airflow.traced"
     assert API_KEY.encode() not in b"".join(request.body for request in marquez.requests)
     assert str(address["password"]).encode() not in b"".join(request.body for request in marquez.requests)
+
+    sampled = airflow.run("penstock_sample")
+    assert sampled[1] == "success"
+    exports = [ExportMetricsServiceRequest.FromString(request.body) for request in collector.requests]
+    values = {
+        metric.name: {point.attributes[0].value.string_value: point.as_double for point in metric.sum.data_points}
+        for export in exports
+        for resource in export.resource_metrics
+        for scope in resource.scope_metrics
+        if scope.scope.name == "penstock"
+        for metric in scope.metrics
+    }
+    assert values["penstock.rows"] == {"traced": 30}
 
 
 def read_submits(airflow: AirflowSite) -> list[str]:

@@ -71,6 +71,10 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bo
         (1, "published", 27, 2, 1), (2, "published", 20, 0, 0), (3, "rolled_back", 20, 0, 0),
         (4, "published", 5, 0, 0), (5, "failed", None, None, None), (6, "validated", 19, 1, 0),
     ]  # fmt: skip
+    totals = "select loads, rows, quarantined, holes from penstock.total"
+    assert query(old, totals) == [(4, 72, 2, 1)]
+    phases = "select phase, loads, (select sum(n) from unnest(buckets) n) from penstock.phase_total order by phase"
+    assert query(old, phases) == [("publish", 4, 4), ("stage", 4, 4), ("validate", 4, 4)]
     kafka = bound(old)
     # The begin of the hold was alerted before the upgrade, and its end was not.
     incidents = "select kind, state, ended_why from penstock.incidents"
@@ -90,6 +94,8 @@ def test_an_old_ledger_with_data_is_upgraded_and_its_loads_continue(old: str, bo
     assert validate_load(old, load_id).passed
     assert publish_load(old, kafka, load_id).by_this_call
 
+    assert query(old, totals) == [(6, 111, 3, 1)]
+    assert query(old, phases) == [("publish", 6, 6), ("stage", 6, 6), ("validate", 6, 6)]
     with open_ledger(old) as connection:
         assert find_ledger_faults(connection, "orders") == []
     counted = list(count_loads(old, "orders"))

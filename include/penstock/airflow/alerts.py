@@ -13,6 +13,7 @@ import psycopg
 from penstock import advice
 from penstock.airflow.connections import read_alert_urls, read_db
 from penstock.airflow.failures import read_cause, read_reason
+from penstock.airflow.load_link import find_load
 from penstock.airflow.settle_runs import link_request
 from penstock.alerts.delivery import send_message
 from penstock.alerts.message import write_failure
@@ -111,9 +112,7 @@ def _read(load_id: int | None) -> Load | None:
 
 def _read_argument(context: Context) -> int | None:
     """The load that a task of a backfill was given."""
-    task = context.get("task")
-    given = str(getattr(task, "load_id", None) or next(iter(getattr(task, "op_args", ())), None))
-    return int(given) if given.isdecimal() else None
+    return find_load(context.get("task"))
 
 
 def _read_planned(context: Context) -> int | None:

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from penstock.airflow.connections import SPARK, read_db, read_settings
 from penstock.airflow.failures import deciding_retries, send_notices
+from penstock.airflow.load_link import LoadLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     # The other arguments of Spark are made when the task runs, so that Airflow renders and shows none of them.
     template_fields = ("load_id",)
+    operator_extra_links = (LoadLink(),)
 
     def __init__(self, *, load_id: XComArg, **options: Any) -> None:  # noqa: ANN401
         # In cluster mode the driver would not get this task's environment, and so not the secrets.

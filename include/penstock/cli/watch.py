@@ -7,6 +7,8 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.arguments import Json, Names, choose_each, read_environment
+from penstock.cli.notices import export
+from penstock.settings import read_exporter
 
 
 def watch(names: Names = None, *, json: Json = False) -> None:
@@ -16,11 +18,15 @@ def watch(names: Names = None, *, json: Json = False) -> None:
     from penstock.doctor.watch import watch_pipelines
     from penstock.ledger.connection import open_ledger
     from penstock.ledger.incident import read_incidents
+    from penstock.status.sampler import sample_pipelines
 
     with output.exit_on_error(as_json=json):
         settings = read_environment()
         chosen = choose_each(settings.pipelines, names)
         errors = watch_pipelines(settings.db, lambda _: settings.kafka, chosen.pipelines)
+        if read_exporter(os.environ):  # a gauge of the lag needs a new sample of the log
+            sample_pipelines(settings.db, lambda _: settings.kafka, chosen.pipelines)
+            export(os.environ)
         find_urls = find_routes(os.environ)
         sent = send_all(settings.db, find_urls) if find_urls else 0
         with open_ledger(settings.db) as connection:

@@ -55,6 +55,7 @@ WRITES = {
     "notice": ("insert", "update", "delete"),
     "partition_sample": ("insert", "update", "delete"),
     "pipeline": ("insert", "update"),
+    "phase_total": ("insert", "update"),
     "position": ("insert", "update"),
     "quarantine": ("insert", "update", "delete"),
     "redriven": ("insert", "update", "delete"),
@@ -63,6 +64,7 @@ WRITES = {
     "sample_history": ("insert", "delete"),
     "second_reading": ("insert",),
     "stage_task": ("insert", "update", "delete"),
+    "total": ("insert", "update"),
     "unexplained": ("insert", "delete"),
     "verification": ("insert", "update"),
 }

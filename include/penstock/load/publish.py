@@ -19,6 +19,7 @@ from penstock.ledger.event import record_event
 from penstock.ledger.generation import advance_hours, move_positions, read_newest_generation
 from penstock.ledger.load import read_load, reading_load
 from penstock.ledger.pipeline import lock_pipeline
+from penstock.ledger.total import count_published
 from penstock.load.failure import end_failures
 from penstock.load.mirror import mirror_positions
 from penstock.load.replacement import replace_covered, replace_quarantined
@@ -111,6 +112,7 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     for result in list_results(load.declaration):
         result.publish(connection, load)
     ledger_load.publish_load(connection, load)
+    count_published(connection, load_id)
     end_failures(connection, load.pipeline, load)
     record_event(connection, "penstock", load, LoadState.PUBLISHED, None)
     return load

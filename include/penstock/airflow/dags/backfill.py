@@ -10,6 +10,7 @@ from airflow.sdk import DAG, AssetAlias, Param, task_group
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import LoadNotifier, log_failure, log_retry
+from penstock.airflow.load_link import LoadOperator
 from penstock.airflow.runs import offsets_field, pipeline_field
 from penstock.airflow.stage_operator import StageOperator
 from penstock.airflow.steps.backfill import plan as plan_loads
@@ -65,8 +66,8 @@ def _make_load() -> Any:  # noqa: ANN401 - Airflow's type of a group that can be
     @task_group(group_id="load", default_args=_for_each_task())  # type: ignore[untyped-decorator]
     def load(load_id: Any) -> None:  # noqa: ANN401 - a number when the tasks run
         stage = StageOperator(task_id="stage", load_id=load_id, pool=POOL)
-        validate = PythonOperator(task_id="validate", python_callable=validate_load, op_args=[load_id])
-        publish = PythonOperator(
+        validate = LoadOperator(task_id="validate", python_callable=validate_load, op_args=[load_id])
+        publish = LoadOperator(
             task_id="publish",
             python_callable=partial(publish_load, BACKFILLED),
             op_args=[load_id],

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow import settings
 from airflow.exceptions import AirflowClusterPolicySkipDag
-from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable, Param, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
 from penstock.airflow.deadlines import make_deadline
 from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.load_link import LoadOperator, PlanOperator
 from penstock.airflow.pipeline_page import write_page
 from penstock.airflow.runs import asset_of, hours_of
 from penstock.airflow.stage_operator import StageOperator
@@ -82,7 +83,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
         default_args=_for_each_task(pipeline),
         auto_register=False,
     ) as dag:
-        plan = ShortCircuitOperator(
+        plan = PlanOperator(
             task_id="plan",
             python_callable=partial(steps.plan, pipeline),
             # It skips stage, validate and publish, which get its result; the task hours decides by its own rule.
@@ -90,8 +91,8 @@ def make_dag(pipeline: Pipeline) -> DAG:
         )
         load_id: Any = plan.output
         stage = StageOperator(task_id="stage", load_id=load_id)
-        validate = PythonOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
-        publish = PythonOperator(
+        validate = LoadOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
+        publish = LoadOperator(
             task_id="publish",
             python_callable=partial(steps.publish, asset, TABLES),
             op_args=[load_id],

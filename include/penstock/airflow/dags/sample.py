@@ -14,11 +14,13 @@ DAG_ID = "penstock_sample"
 OFTEN = "* * * * *"
 
 PAGE = """\
-# Sample the logs for the page
+# Sample the logs
 
 Every minute this DAG asks Kafka where the logs of all pipelines start and end, how old the first record is that waits,
 and whether a transaction is open. The ledger keeps the answers (`penstock.samples`, `penstock.lag_history`), and the
 page shows them: no view of the page asks Kafka.
+
+Then it exports the metrics, if a receiver of OpenTelemetry is configured.
 
 A cluster that does not answer within 45 seconds is left to the next run, and delays no other. The page then says so.
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.airflow.connections import read_db, read_kafka
 from penstock.airflow.declarations import read_valid
 from penstock.airflow.failures import deciding_retries
+from penstock.airflow.metrics import export_metrics
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def sample() -> None:
         pipelines = read_valid()
         find_kafka = _read_connections({pipeline.kafka for pipeline in pipelines})
         sampled = sample_pipelines(read_db(), find_kafka, pipelines)
+    export_metrics(read_db())
     for name, what in sampled.errors.items():
         log.warning("%s was not sampled: %s", name, what)
     log.info("sampled: %d of %d pipelines", sampled.pipelines - len(sampled.errors), sampled.pipelines)
