@@ -1,9 +1,14 @@
-"""The page in Airflow, in a real browser: what it shows of real loads, and the actions of a person."""
+"""The page in Airflow, in a real browser: what it shows of real loads, and the actions of a person.
+
+It makes the pictures of the docs, and pictures of each section, light and dark, in `build/page` for people to look at.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -23,12 +28,15 @@ if TYPE_CHECKING:
     from fix_browser import Browser
     from penstock_stack.broker import Broker
 
+SELECTION = "//*[@role='group' and @aria-label='selection']"
 DIALOG = "//*[@role='dialog']"
 SECTIONS = ("coverage", "loads", "quality", "quarantine", "backfill", "incidents", "events")
 pytestmark = pytest.mark.timeout(1200)
 LIMIT = {"expect": "expect_column_values_to_be_between", "column": "amount", "max_value": 1000}
 POSITIVE = {"name": "positive_amount", "where": "amount >= 0"}
 REFUNDS = (7, 11, 13)
+LOOK = Path(__file__).parents[2] / "build" / "page"
+LARGEST_PICTURE = 150_000  # bytes: a repository keeps every version of a picture
 CANARY = "canary-0815-only-in-a-value"
 
 
@@ -41,6 +49,7 @@ def airflow_settings() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def orders(airflow: AirflowSite, kafka: Broker) -> AirflowSite:
     """A pipeline with a rolled back load, a hole of an aborted transaction, a quarantine, and a load that is held."""
+    LOOK.mkdir(parents=True, exist_ok=True)
     create_topic(kafka.bootstrap, "orders", 2)
     account = Account(kafka.bootstrap, "orders")
     declare(airflow, account.topic, rules=[POSITIVE])
@@ -71,6 +80,9 @@ def test_the_list_shows_each_pipeline_and_leads_to_its_page(orders: AirflowSite,
     browser.write("//input[@aria-label='search']", "nothing of this name")
     browser.find("//*[contains(text(), 'No pipeline fits')]")
     browser.write("//input[@aria-label='search']", KEYS["backspace"] * 30)
+    browser.find("//a[normalize-space()='orders']")
+    browser.resize(1240, 560)
+    picture(browser, "page-list.png")
     browser.click("//a[normalize-space()='orders']")
     browser.find("//h1[normalize-space()='orders']")
 
@@ -96,7 +108,7 @@ def test_every_section_shows_what_the_ledger_holds(orders: AirflowSite, browser:
         for text in texts:
             assert text in shown, (name, shown)
     browser.click("//button[contains(., 'expect_column_values_to_be_between')]")
-    browser.find("//section[@id='quality']//*[contains(., 'load 3, partition 1')]")
+    browser.find("//section[@id='quality']//*[contains(., 'load 3: offsets 1:209')]")
     browser.click("//button[@aria-label='load 3']")
     detail = browser.read("//article[@aria-label='load 3']")
     for text in ("Cause: ", "expect_column_values_to_be_between of amount", "Approve…", "1:"):
@@ -116,6 +128,21 @@ def test_the_map_has_a_bar_a_partition_and_its_legend_sums_up(orders: AirflowSit
     bar = "//*[local-name()='svg' and @data-partition='0']"
     browser.write(bar, KEYS["end"])
     assert "Partition 0, offsets" in browser.read("//section[@id='coverage']//*[@role='status']")
+
+
+def test_pictures_of_the_page_are_made_in_light_and_dark(orders: AirflowSite, browser: Browser) -> None:
+    places = {"head": "//header", **{name: f"//section[@id='{name}']" for name in SECTIONS}}
+    open_page(browser, orders)
+    for mode in ("dark", "light"):
+        browser.run("localStorage.setItem('theme', arguments[0])", mode)
+        reload_page(browser, orders)
+        for name, place in places.items():
+            browser.take_picture(LOOK / f"{name}-{mode}.png", place)
+    for name, section, height in (("page-coverage.png", "header", 720), ("page-quality.png", "#quality", 760)):
+        browser.resize(1240, height)
+        reload_page(browser, orders)
+        browser.run("document.querySelector(arguments[0]).scrollIntoView()", section)
+        picture(browser, name)
 
 
 def test_contents_are_shown_after_a_click_that_says_so_and_are_recorded(orders: AirflowSite, browser: Browser) -> None:
@@ -174,6 +201,68 @@ def test_a_held_load_is_approved_on_the_page(orders: AirflowSite, browser: Brows
     browser.find("//h1/following-sibling::*[not(contains(., 'held'))]")
 
 
+def test_a_span_of_the_map_is_loaded_after_its_preview(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    bar = "//*[local-name()='svg' and @data-partition='0']"
+    browser.drag(bar, 0.8, 0.95)
+    assert "0:200-300" in browser.read(SELECTION)
+    browser.click(f"{SELECTION}//button[normalize-space()='Clear']")
+    browser.write(bar, KEYS["end"] + " ")
+    assert "100 offsets: 0:200-300" in browser.read(SELECTION)
+    browser.click(f"{SELECTION}//button[normalize-space()='Load this range…']")
+    start = "//button[normalize-space()='Start the backfill' and not(@disabled)]"
+    browser.find("//textarea[@name='offsets' and normalize-space()='0:200-300']")
+    assert not browser.shows(start), "the backfill can start before its preview"
+    browser.click("//button[normalize-space()='Preview']")
+    browser.find("//form[@aria-label='backfill']//*[contains(text(), '100 offsets in 1 load')]")
+    browser.click(start)
+    browser.find("//*[@role='status'][contains(., 'backfill of 100 offsets') and contains(., 'done')]", 300)
+    browser.find("//*[@data-legend][not(contains(., 'rolled back'))]")
+    browser.find("//section[@id='backfill']//tr[contains(., 'done') and contains(., 'admin')]")
+    covered = "select load_id, rows from penstock.covered where partition = 0 and from_offset = 200"
+    [(load, rows)] = query(orders, covered)
+    assert rows == 100
+    assert query(orders, f"select kind, state from penstock.loads where load_id = {load}") == [
+        ("backfill", "published")
+    ]
+
+
+def test_a_load_is_rolled_back_and_brought_back_on_the_page(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    browser.click("//button[@aria-label='load 3']")
+    for button, label, state in (
+        ("Roll back", "roll back load 3", "rolled_back"),
+        ("Bring back", "undo the", "published"),
+    ):
+        browser.click(f"//article[@aria-label='load 3']//button[normalize-space()='{button}…']")
+        browser.write(f"{DIALOG}//textarea", "a test")
+        browser.click(f"{DIALOG}//button[normalize-space()='{button}']")
+        browser.find(f"//*[@role='status']/*[contains(., '{label}') and contains(., 'done')]", 300)
+        assert query(orders, "select state from penstock.loads where load_id = 3") == [(state,)]
+
+
+def test_quarantined_records_are_dropped_and_a_range_is_verified(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    browser.click("//tr[contains(., 'bad json')]//button[normalize-space()='Drop…']")
+    browser.write(f"{DIALOG}//textarea", "nobody needs it")
+    browser.click(f"{DIALOG}//button[normalize-space()='Drop']")
+    browser.find("//*[@role='status']/*[contains(., 'drop 1 record') and contains(., 'done')]", 300)
+    dropped = 'select partition, "offset" from penstock.quarantined where dropped_at is not null'
+    assert query(orders, dropped) == [(1, 206)]
+    browser.write("//*[local-name()='svg' and @data-partition='1']", KEYS["right"] + " ")
+    browser.click(f"{SELECTION}//button[normalize-space()='Verify this…']")
+    browser.click(f"{DIALOG}//button[normalize-space()='Verify']")
+    browser.find("//*[@role='status']/*[contains(., 'a verification') and contains(., 'done')]", 300)
+    assert query(orders, "select actor, faults from penstock.verifications") == [("admin", 0)]
+
+
+def picture(browser: Browser, name: str) -> None:
+    """Write a picture for the docs, to the folder PICTURES if it is given."""
+    path = Path(os.environ.get("PICTURES", LOOK)) / name
+    browser.take_picture(path)
+    assert 10_000 < path.stat().st_size < LARGEST_PICTURE
+
+
 def declare(airflow: AirflowSite, topic: str, **more: Any) -> None:
     """Declare the pipeline; a later call changes it."""
     airflow.write_pipeline(
@@ -204,9 +293,14 @@ def sign_in(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None
 
 
 def open_page(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None:
-    """Open the pipeline's page, and wait until every section has its document."""
+    """Open the pipeline's page as a user."""
     sign_in(browser, airflow, user)
     browser.resize(1240, 2400)
+    reload_page(browser, airflow)
+
+
+def reload_page(browser: Browser, airflow: AirflowSite) -> None:
+    """Load the pipeline's page again, and wait until every section has its document."""
     browser.open(f"{airflow.web.url}/plugin/penstock?pipeline=orders")
     for name in SECTIONS:
         browser.find(f"//section[@id='{name}'][not(.//*[@aria-label='loading'])]")

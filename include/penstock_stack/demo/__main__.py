@@ -57,7 +57,9 @@ def demonstrate(began: float) -> None:
     summary.print_summary(out, addresses.db, PIPELINE, TARGET, before)
     durations = " and ".join(f"{seconds:.0f} s" for seconds in times)
     out.print(f"The loads took {durations}, trigger to publish; the whole demo took {time.monotonic() - began:.0f} s.")
-    out.print(f"Airflow's UI: {airflow.page(PIPELINE)}   user and password: in {airflow.passwords}", soft_wrap=True)
+    out.print(
+        f"The pipeline's page: {airflow.page(PIPELINE)}   user and password: in {airflow.passwords}", soft_wrap=True
+    )
     out.print("`make demo` again loads more orders; `make down` stops the stack.")
 
 

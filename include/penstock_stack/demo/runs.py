@@ -79,8 +79,8 @@ class Airflow:
         return Run(run_id, state, {task["task_id"]: task["state"] or "waiting" for task in tasks})
 
     def page(self, dag: str) -> str:
-        """The page of a DAG in Airflow's UI."""
-        return f"{self.url}/dags/{dag}"
+        """The page of a pipeline: the tab Penstock of its DAG."""
+        return f"{self.url}/dags/{dag}/plugin/penstock-dag"
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         reply = self._client.request(method, path, json=body)

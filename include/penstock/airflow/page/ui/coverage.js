@@ -1,8 +1,9 @@
 // The coverage map: a bar a partition from the start of its log to the end. A span of a bar can be selected.
-import { Box, Button, Grid, HStack, Text, Wrap } from "./host.js";
+import { Box, Button, Flex, Grid, HStack, Text, Wrap } from "./host.js";
 import { Fragment, h, useId, useLayoutEffect, useRef, useState } from "./host.js";
 import { useDocument } from "./api.js";
-import { Muted, Short, Time, count, local } from "./format.js";
+import { Muted, Short, Time, count, local, plural } from "./format.js";
+import { Verify } from "./head.js";
 import { Empty, Pager, Panel, colour } from "./parts.js";
 import { Block, Patterns, Swatch } from "./patterns.js";
 import { COVERAGE } from "./words.js";
@@ -10,7 +11,7 @@ import { COVERAGE } from "./words.js";
 const HEIGHT = 20;
 const NARROWEST = 2; // pixels: a cell of one quarantined record must be seen
 
-export function CoverageMap({ name, tick }) {
+export function CoverageMap({ name, tick, onBackfill }) {
   const [view, setView] = useState({ axis: "offset", page: 1 });
   const [spans, setSpans] = useState({});
   const [pointed, setPointed] = useState(null);
@@ -35,7 +36,7 @@ export function CoverageMap({ name, tick }) {
       `by ${axis}`,
     )),
   );
-  const hint = "point at a cell, or use the arrow keys";
+  const hint = "drag over a bar, or use the arrow keys with Shift, to select a span";
   return h(Panel, { id: "coverage", title: "Coverage", hint, controls, found }, (map) =>
     map.partitions.length === 0
       ? h(
@@ -47,8 +48,9 @@ export function CoverageMap({ name, tick }) {
           Box,
           null,
           h(Bars, { map, spans, setSpans, setPointed }),
-          h(Pointed, { pointed }),
+          h(Pointed, { map, pointed }),
           h(Legend, { map }),
+          h(Selection, { name, spans, onClear: () => setSpans({}), onBackfill }),
           h(
             Pager,
             { page: map.page, pages: map.pages, noun: "partitions", onPage: (page) => setView({ ...view, page }) },
@@ -119,7 +121,7 @@ function Bar({ row, width, axis, span, onSelect, onPoint }) {
   };
   const point = (index) => {
     setCursor(index);
-    onPoint({ partition: row.partition, cell: cells[index] });
+    onPoint({ partition: row.partition, index });
   };
   const indexAt = (event) => {
     const x = event.clientX - event.currentTarget.getBoundingClientRect().left;
@@ -220,9 +222,11 @@ function describe(cell) {
 }
 
 // The cell under the pointer or the cursor, in words; screen readers read it too.
-function Pointed({ pointed }) {
+function Pointed({ map, pointed }) {
+  const row = pointed && map.partitions.find((each) => each.partition === pointed.partition);
+  const cell = row?.cells[pointed.index];
   const hint = "Point at a cell to see what it holds.";
-  const text = pointed ? `Partition ${pointed.partition}, ${describe(pointed.cell)}` : hint;
+  const text = cell ? `Partition ${row.partition}, ${describe(cell)}` : hint;
   return h(Text, { role: "status", fontSize: "xs", color: "fg.muted", my: 2, minH: "1.5em" }, text);
 }
 
@@ -246,5 +250,47 @@ function Legend({ map }) {
       `sum ${count(map.total)} offsets`,
     ),
     map.sampled_at && h(Muted, { fontSize: "xs" }, "Kafka as of ", h(Time, { at: map.sampled_at, since: true })),
+  );
+}
+
+// The actions on the selected spans.
+function Selection({ name, spans, onClear, onBackfill }) {
+  const chosen = Object.entries(spans).map(([partition, span]) => ({ partition: Number(partition), ...span }));
+  if (chosen.length === 0) return null;
+  const offsets = chosen.map((each) => `${each.partition}:${each.from}-${each.until}`);
+  const total = chosen.reduce((sum, each) => sum + each.until - each.from, 0);
+  const load = (replace) => () => {
+    onBackfill({ what: "offsets", offsets: offsets.join("\n"), replace });
+    onClear();
+  };
+  return h(
+    Flex,
+    {
+      gap: 2,
+      mt: 3,
+      p: 2,
+      borderWidth: 1,
+      borderRadius: "md",
+      bg: "bg.muted",
+      align: "center",
+      wrap: "wrap",
+      role: "group",
+      "aria-label": "selection",
+    },
+    h(
+      Text,
+      { fontSize: "sm" },
+      "Selected ",
+      h("b", null, plural(total, "offset")),
+      `: ${offsets.slice(0, 5).join(", ")}${offsets.length > 5 ? ` and ${offsets.length - 5} more` : ""}`,
+    ),
+    h(
+      HStack,
+      { ms: "auto" },
+      h(Button, { size: "xs", colorPalette: "brand", onClick: load(false) }, "Load this range…"),
+      h(Button, { size: "xs", variant: "outline", onClick: load(true) }, "Replay…"),
+      h(Verify, { name, offsets, label: "Verify this…", size: "xs" }),
+      h(Button, { size: "xs", variant: "ghost", onClick: onClear }, "Clear"),
+    ),
   );
 }

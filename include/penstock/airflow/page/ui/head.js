@@ -11,7 +11,7 @@ const AFTER_DISCARD = {
 };
 const STATUS = { green: "success", blue: "info", gray: "neutral", orange: "warning", red: "error" };
 
-export function Head({ head }) {
+export function Head({ head, onBackfill }) {
   const { palette } = HEALTH[head.state] ?? HEALTH.unknown;
   return h(
     "header",
@@ -26,6 +26,7 @@ export function Head({ head }) {
         HStack,
         { ms: "auto" },
         h(LoadNow, { name: head.name }),
+        h(Button, { size: "sm", variant: "outline", onClick: () => onBackfill({}) }, "Backfill…"),
         h(Verify, { name: head.name }),
       ),
     ),
@@ -47,7 +48,7 @@ export function Head({ head }) {
             ")",
           ),
         ),
-        actions: h(NextStep, { head }),
+        actions: h(NextStep, { head, onBackfill }),
       },
       h(Text, null, "Next: ", head.next_step),
       head.sampled_at && h(
@@ -82,14 +83,15 @@ function Origin({ head }) {
 }
 
 // The next step as a button, as the server knows it. For the other states the words name the command.
-function NextStep({ head }) {
+function NextStep({ head, onBackfill }) {
   const { action } = head;
   if (!action) return null;
   if (action.kind === "settle") return h(Settle, { load: action.load, kind: head.load?.kind ?? "live" });
   if (action.kind === "accept_loss") return h(AcceptLoss, { name: head.name });
   if (action.kind === "load") return h(LoadNow, { name: head.name, main: true });
   if (action.kind === "look") return h(Link, { to: `/dags/${action.dag_id}` }, action.label);
-  return null;
+  const chosen = action.kind === "replace" ? { what: "offsets", replace: true } : { what: "gaps" };
+  return h(Button, { size: "sm", colorPalette: "brand", onClick: () => onBackfill(chosen) }, `${action.label}…`);
 }
 
 export function LoadNow({ name, main = false }) {

@@ -2,7 +2,7 @@
 import { Box, Stack, h, useState } from "./host.js";
 import { ActionsProvider } from "./actions.js";
 import { useDocument, useTick } from "./api.js";
-import { Backfill } from "./backfill.js";
+import { Backfill, NO_DRAFT } from "./backfill.js";
 import { CoverageMap } from "./coverage.js";
 import { Events, Incidents } from "./events.js";
 import { Head } from "./head.js";
@@ -34,16 +34,18 @@ export function Pipeline({ name, isTab }) {
 }
 
 function Sections({ head, name, tick }) {
+  const [draft, setDraft] = useState(NO_DRAFT);
+  const offer = (chosen) => setDraft({ ...NO_DRAFT, ...chosen, shown: Date.now() });
   return h(
     Stack,
     { gap: 4 },
-    h(Head, { head }),
+    h(Head, { head, onBackfill: offer }),
     h(Tiles, { head }),
-    h(CoverageMap, { name, tick }),
+    h(CoverageMap, { name, tick, onBackfill: offer }),
     h(Loads, { name, tick }),
     h(Quality, { name, tick }),
     h(Quarantine, { name, tick }),
-    h(Backfill, { name, tick }),
+    h(Backfill, { name, tick, draft, setDraft }),
     h(Incidents, { name, tick }),
     h(Events, { name, tick }),
   );

@@ -2,16 +2,17 @@
 import { Box, HStack, Text, h, useState } from "./host.js";
 import { useDocument } from "./api.js";
 import { Muted, count } from "./format.js";
-import { Cell, Choice, Empty, Panel, Row, Rows, Sparkline, Square } from "./parts.js";
+import { Cell, Choice, Empty, Filled, Panel, Row, Rows, Sparkline, Square } from "./parts.js";
 import { RESULT, spaced } from "./words.js";
 
 const MOST_PLACES = 5;
+const MOST_FAILURES = 20;
 const LAST = ["10", "100"];
 
 export function Quality({ name, tick }) {
   const [last, setLast] = useState("");
   const [chosen, setChosen] = useState("");
-  const query = { last: last || 30, expectation: chosen };
+  const query = { last: last || 30 };
   const found = useDocument(`pipelines/${encodeURIComponent(name)}/quality`, query, tick);
   const controls = h(
     Choice,
@@ -36,7 +37,7 @@ export function Quality({ name, tick }) {
         Box,
         null,
         h(CheckGrid, { history, chosen, onChoose: setChosen }),
-        chosen && h(Failures, { history, chosen }),
+        chosen && h(Failures, { name, query, chosen, tick }),
       ),
   );
 }
@@ -113,20 +114,24 @@ function Result({ load, result, severity }) {
 }
 
 // Where the chosen expectation failed: partitions, counts and offsets. No value of a row is shown.
-function Failures({ history, chosen }) {
-  if (history.failures.length === 0) return h(Empty, null, `${chosen} has not failed on these loads.`);
-  return h(
-    Box,
-    { mt: 2, fontSize: "sm" },
-    h(Text, { fontWeight: "semibold" }, `Failures of ${chosen}`),
-    history.failures.map((each, index) =>
-      h(
-        Text,
-        { key: index },
-        `load ${each.load}${each.partition === null ? "" : `, partition ${each.partition}`}: ${write(each.observed)}`,
-      ),
-    ),
-  );
+function Failures({ name, query, chosen, tick }) {
+  const path = `pipelines/${encodeURIComponent(name)}/quality`;
+  const found = useDocument(path, { ...query, expectation: chosen }, tick);
+  return h(Filled, { found }, ({ failures }) => {
+    if (failures.length === 0) return h(Empty, null, `${chosen} has not failed on these loads.`);
+    const rest = failures.length - MOST_FAILURES;
+    return h(
+      Box,
+      { mt: 2, fontSize: "sm" },
+      h(Text, { fontWeight: "semibold" }, `Failures of ${chosen}`),
+      failures.slice(0, MOST_FAILURES).map((each, index) => h(Text, { key: index }, writeFailure(each))),
+      rest > 0 && h(Muted, null, `and ${count(rest)} more`),
+    );
+  });
+}
+
+function writeFailure({ load, partition, observed }) {
+  return `load ${load}${partition === null ? "" : `, partition ${partition}`}: ${write(observed)}`;
 }
 
 const writePlace = (place) => (Array.isArray(place) ? place.join(":") : place);
