@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.ledger.connection import connect
 from penstock.ledger.generation import open_generation, read_newest_generation, read_positions
 from penstock.ledger.load import begin_attempt, create_load, finish_staging
 from penstock.ledger.pipeline import register_pipeline
+from penstock.load.results.tables import prepare_results
 from penstock.model.log import Identity
 from penstock.model.ranges import Range, cut_chunks
 from penstock.target.postgres.attempt import attempt_table
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.model.load import Kind, Load
     from penstock_stack.broker import Broker
 
+_runs = itertools.count(1)
 TWO_PARTITIONS = (Range(0, 0, 100), Range(1, 500, 700))
 
 
@@ -76,6 +79,7 @@ def stage_rows(
         store = find_store(load.declaration)
         store.prepare(connection)
         store.prepare_indexes(connection)
+        prepare_results(connection, load.declaration)
         attempt = begin_attempt(connection, load)
         store.open_attempt(connection, load, attempt)
         fill_attempt(connection, load, attempt, holes, quarantined)
@@ -98,7 +102,9 @@ def plan_rows(connection: Connection, pipeline: Pipeline, ranges: Sequence[Range
                 " on conflict (generation_id, partition) do update set position = excluded.position",
                 [generation_id, range_.partition, range_.from_offset, range_.from_offset],
             )
-    return create_load(connection, pipeline_id, generation_id, pipeline, f"{kind} {ranges}"[:1000], ranges, kind)
+    return create_load(
+        connection, pipeline_id, generation_id, pipeline, f"{next(_runs)} {kind} {ranges}"[:1000], ranges, kind
+    )
 
 
 def fill_attempt(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 import pytest
@@ -44,27 +45,45 @@ def _template(postgres: Postgres) -> str:
     return "penstock_template"
 
 
-@pytest.fixture
-def admin_db(postgres: Postgres, _template: str) -> Iterator[str]:
-    """The superuser's URI of a fresh database with the ledger, for one test; `db` is the same database."""
-    name = f"test_{next(_numbers)}"
-    try:
-        uri = postgres.create_database(name, template=_template)
-        with psycopg.connect(uri) as connection:  # a clone copies everything except the rights on the database
-            arrange_roles(connection)
-        yield uri
-    finally:
-        postgres.start()  # the last test may have stopped the server
-        postgres.drop_database(name)
+class FreshDatabase(Protocol):
+    """Makes a database with the ledger for a while, and gives the loader's URI."""
+
+    def __call__(self) -> AbstractContextManager[str]: ...
 
 
 @pytest.fixture
-def db(postgres: Postgres, admin_db: str) -> str:
+def fresh_database(postgres: Postgres, _template: str) -> FreshDatabase:
+    """Fresh databases for the examples of one test; `db` is one for a whole test."""
+
+    @contextmanager
+    def make() -> Iterator[str]:
+        name = f"test_{next(_numbers)}"
+        try:
+            uri = postgres.create_database(name, template=_template)
+            with psycopg.connect(uri) as connection:  # a clone copies everything except the rights on the database
+                arrange_roles(connection)
+            yield postgres.uri(name, LOADER)
+        finally:
+            postgres.start()  # the last test may have stopped the server
+            postgres.drop_database(name)
+
+    return make
+
+
+@pytest.fixture
+def db(fresh_database: FreshDatabase) -> Iterator[str]:
     """The loader's URI of a fresh database with the ledger, for one test."""
-    return postgres.uri(admin_db.rpartition("/")[2], LOADER)
+    with fresh_database() as uri:
+        yield uri
 
 
 @pytest.fixture
-def checker_db(postgres: Postgres, admin_db: str) -> str:
+def admin_db(postgres: Postgres, db: str) -> str:
+    """The superuser's URI of the same database."""
+    return postgres.uri(db.rpartition("/")[2])
+
+
+@pytest.fixture
+def checker_db(postgres: Postgres, db: str) -> str:
     """The checks' URI of the same database."""
-    return postgres.uri(admin_db.rpartition("/")[2], CHECKER)
+    return postgres.uri(db.rpartition("/")[2], CHECKER)

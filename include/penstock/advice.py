@@ -421,3 +421,22 @@ WRITE_ALERT_CONNECTION = 'write it as Airflow does, such as {"conn_type": "gener
 LIST_INCIDENTS = "list the incidents: `penstock incidents`."
 GIVE_END_OF_MUTE = "give --for a duration such as 30m, 12h or 7d, or --until a time such as 2026-01-31T00:00:00Z."
 WRITE_ALERT_TARGET = "write it as apprise documents it, such as json://host/path, with blanks encoded as %20."
+
+# Results
+OTHER_RESULT_TABLE = "declare another table for the result, or rename the table that exists."
+DROP_DEPENDENT_VIEWS = "drop the views that depend on the table, rebuild again, then create the views again."
+
+
+def correct_result(pipeline: str, table: str) -> str:
+    """Statements of a result that fail."""
+    return f"correct the result in the declaration, then `penstock rebuild {pipeline} {table}`."
+
+
+def rebuild_result(pipeline: str) -> str:
+    """A result that differs from the rows."""
+    return f"`penstock rebuild {pipeline} <table>` writes what differs in a result."
+
+
+def name_result(tables: Sequence[str]) -> str:
+    """A table that is not a result."""
+    return f"name a result of the declaration: {', '.join(tables) or 'it declares none'}."

@@ -177,5 +177,11 @@ class ChecksCrashedError(PenstockError):
     """The checks could not run. A check that crashes is an error and never passes."""
 
 
+class ResultError(PenstockError):
+    """The statements of a result failed. The rows of the load are right, and a person decides."""
+
+    may_retry = False
+
+
 class RuleCrashedError(ChecksCrashedError):
     """A rule could not run. A rule that cannot run is an error and never passes."""

@@ -15,6 +15,7 @@ LIST = re.compile(r"state in \(([^)]*)\)")
 LEFT_BY_CALLER = {
     "begin_attempt": {LoadState.PLANNED, LoadState.STAGING},
     "fail_load": set(OPEN_STATES) - {LoadState.HELD},
+    "hold_load": {LoadState.STAGED, LoadState.VALIDATED},
     "supersede_load": set(OPEN_STATES),
     "discard_load": set(OPEN_STATES),
 }

@@ -13,7 +13,10 @@ from penstock.ledger.coverage import bring_back, set_aside
 from penstock.ledger.event import record_event
 from penstock.ledger.load import read_load, reading_load, republish_load, republish_sources, roll_back_load
 from penstock.ledger.redrive import give_back
+from penstock.load.results.change import Change
+from penstock.load.results.tables import list_updated, update_results
 from penstock.model.load import LoadState
+from penstock.target.postgres.leaves import kept_table
 from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
     find_store(load.declaration).take_out(connection, load, ranges)
+    removed = Change.removes(load, kept_table(load_id))
+    update_results(connection, load, list_updated(connection, load.pipeline_id), removed)
     roll_back_load(connection, load, why, days)
     record_event(connection, who, load, LoadState.ROLLED_BACK, why)
     if load.kind == "redrive":
@@ -94,6 +99,7 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     if not ranges:
         _refuse(load, advice.reload_rolled_back(load.pipeline))
     find_store(load.declaration).put_back(connection, load)
+    update_results(connection, load, list_updated(connection, load.pipeline_id), Change.adds(load))
     republish_load(connection, load)
     record_event(connection, who, load, "rollback undone", why)
     message = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."

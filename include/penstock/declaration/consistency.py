@@ -16,6 +16,7 @@ from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
+from penstock.declaration.results import find_result_mistakes
 from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes, list_conditions
 from penstock.declaration.starts import never_meets
 
@@ -36,6 +37,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *_checks(_list(written.get("checks")), names, _types(written)),
         *find_dedupe_mistakes(written, names, _types(written)),
         *_rules(_list(written.get("rules")), names, _types(written)),
+        *find_result_mistakes(written, names, _types(written)),
         *_suites(written),
         *_load_when(written),
         *_window(written),

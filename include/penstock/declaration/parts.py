@@ -31,7 +31,7 @@ from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 # pydantic's messages must not quote inputs: a person may write a password where the id of a connection belongs.
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SYSTEM_COLUMNS = ("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")
-OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "information_schema")
+OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "penstock_results", "information_schema")
 # The validation context of a declaration that the ledger keeps. It was accepted by earlier rules, so later rules are
 # not applied to it.
 KEPT = object()

@@ -31,6 +31,7 @@ from penstock.declaration.files import describe_mistake, list_files, read_each_f
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
+from penstock.declaration.results import Result
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule
 from penstock.declaration.starts import LoadingHours, LoadWhen, check_hours, parse_hours
@@ -207,6 +208,11 @@ class Pipeline(BaseModel):
         default=(),
         description="a list of indexes, each a list of column names; an index cannot hold texts of over 2,600 bytes",
     )
+    results: tuple[Result, ...] = Field(
+        default=(),
+        description="a list of tables that are derived from the rows and published with them, each {table, mode: "
+        "upsert or sql, key, …}",
+    )
     rules: tuple[Rule, ...] = Field(
         default=(),
         description="a list of rules, each {name: …, where: SQL, or expect: … and its arguments}; a row that fails a "
@@ -347,23 +353,30 @@ def _to_validation_error(mistakes: Iterable[Mistake]) -> ValidationError:
 def allowed_names(place: Place) -> dict[str, str]:
     """List the names that are allowed at a place of a declaration, each with its meaning."""
     if place[:1] == ("columns",) and len(place) == 2:
-        return {name: field.description or "" for name, field in Column.model_fields.items() if name != "name"}
+        return _describe_fields(Column, "name")
     if place[:1] == ("checks",) and len(place) == 2:
         return {
             "expect": "the name of an expectation",
             "severity": "error, warning or info",
             "column": "a column's name",
         }
-    if place[:1] == ("alerts",) and len(place) == 2:
-        return {name: field.description or "" for name, field in Route.model_fields.items()}
-    parts: dict[Place, type[BaseModel]] = {("load_when",): LoadWhen, ("quality",): Quality}
-    part = parts.get(place)
-    if part is not None:
-        return {name: field.description or "" for name, field in part.model_fields.items()}
+    if place[:1] in _ENTRIES and len(place) == 2:
+        return _describe_fields(_ENTRIES[place[:1]])
+    if place in _PARTS:
+        return _describe_fields(_PARTS[place])
     if place[:1] == ("dedupe",) or (place[:1] == ("rules",) and len(place) > 1):
         model = HoldAbove if place[-1] == "hold_above" else Dedupe if place[0] == "dedupe" else Rule
-        return {name: field.description or "" for name, field in model.model_fields.items() if name != "arguments"}
-    return {} if place else {name: field.description or "" for name, field in Pipeline.model_fields.items()}
+        return _describe_fields(model, "arguments")
+    return {} if place else _describe_fields(Pipeline)
+
+
+# The models of the entries of lists.
+_ENTRIES: dict[Place, type[BaseModel]] = {("alerts",): Route, ("results",): Result}
+_PARTS: dict[Place, type[BaseModel]] = {("load_when",): LoadWhen, ("quality",): Quality}
+
+
+def _describe_fields(model: type[BaseModel], *hidden: str) -> dict[str, str]:
+    return {name: field.description or "" for name, field in model.model_fields.items() if name not in hidden}
 
 
 def _dump_parts(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Suites of checks that declarations name, and the defaults of all declarations of a folder.
+"""What declarations of a folder share: suites of checks, statements of results, and defaults.
 
 A suite is a file of the folder `suites` beside the declarations; the file `quality.yaml` beside them holds the
 defaults. Both are written into the declaration before it is validated, so that a load keeps its checks in the ledger
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.declaration.mistakes import Place
 
 FOLDER, DEFAULTS_FILE = "suites", "quality.yaml"
+RESULTS = "results"
 SUFFIXES = (".yaml", ".yml", ".json")
 # The checks of the file of defaults are those of a suite of this name.
 DEFAULTS = "defaults"
@@ -182,6 +183,7 @@ def combine(path: Path, document: Document, shared: Shared) -> Combined:
         return combined
     combined.data = dict(document.data)
     _refuse_own_suite(combined)
+    _add_statements(combined, shared)
     suites = _add_named(combined, shared)
     quality = document.data.get("quality")
     defaults = shared.read_defaults()
@@ -201,6 +203,30 @@ def combine(path: Path, document: Document, shared: Shared) -> Combined:
         elif name not in suites:
             _add_checks(combined, part, name)
     return combined
+
+
+def _add_statements(combined: Combined, shared: Shared) -> None:
+    """Write the statements of results into the declaration, from their files in the folder `results`."""
+    results = combined.data.get("results")
+    if not isinstance(results, list):
+        return
+    combined.data["results"] = [dict(each) if isinstance(each, dict) else each for each in results]
+    for at, result in enumerate(combined.data["results"]):
+        name = result.get("sql") if isinstance(result, dict) else None
+        if not isinstance(name, str):
+            continue
+        path = shared.folder / RESULTS / name
+        if not re.fullmatch(r"[a-z0-9_]+\.sql", name) or not path.is_file():
+            found = sorted(each.name for each in (shared.folder / RESULTS).glob("*.sql"))
+            allowed = ", ".join(found) or f"the name of a file in {shared.folder / RESULTS}"
+            combined.refuse(
+                ("results", at, "sql"), f"there is no file {clip(name)}{suggest(name, found)}; allowed: {allowed}"
+            )
+            result["statements"] = ""
+        elif "statements" in result:
+            combined.refuse(("results", at, "statements"), "a file has the statements already; allowed: either")
+        else:
+            result["statements"] = path.read_text(encoding="utf-8")
 
 
 def _refuse_own_suite(combined: Combined) -> None:

@@ -93,7 +93,7 @@ def connect(uri: str, settings: Mapping[str, str] | None = None) -> Connection:
 
 def explain(error: psycopg.Error) -> PenstockError:
     """Make an error of Penstock from an error of PostgreSQL."""
-    line = _first_line(error)
+    line = describe_refusal(error)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P02", "57P03", "25P03"):
         return PenstockError(
             f"the connection to PostgreSQL broke: {line}. It also ends sessions that are idle in a transaction.",
@@ -108,7 +108,8 @@ def explain(error: psycopg.Error) -> PenstockError:
     return PenstockError(f"PostgreSQL: {line}", next_step=advice.CHECK_POSTGRES_RIGHTS)
 
 
-def _first_line(error: psycopg.Error) -> str:
+def describe_refusal(error: psycopg.Error) -> str:
+    """The words of PostgreSQL; without them for an error about data, because they quote values of rows."""
     if keep_cause(error) is None:
         return f"it refused a value ({type(error).__name__}, SQLSTATE {error.sqlstate})"
     return str(error).splitlines()[0] if str(error) else type(error).__name__

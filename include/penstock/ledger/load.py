@@ -212,8 +212,8 @@ def pass_checks(connection: Connection, load: Load) -> None:
 
 
 def hold_load(connection: Connection, load: Load, cause: str) -> None:
-    """Move a load from staged to held."""
-    where = {"load_id": load.load_id, "attempt": load.attempt}
+    """Hold a load for a person; `load.state` is the state it leaves."""
+    where = {"load_id": load.load_id, "state": load.state, "attempt": load.attempt}
     _change(connection, "hold_load", load, LoadState.HELD, **where, cause=cause)
     record_event(connection, "penstock", load, LoadState.HELD, cause)
     sighting = Sighting(

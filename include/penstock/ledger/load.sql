@@ -120,9 +120,9 @@ update penstock.load set state = 'validated', validated_at = now(), cause = null
 where load_id = %(load_id)s and state = 'staged' and attempt = %(attempt)s
 
 -- name: hold_load
--- staged -> held: a check failed, and a person decides.
+-- staged or validated -> held: a check or a result failed, and a person decides.
 update penstock.load set state = 'held', held_at = now(), cause = %(cause)s
-where load_id = %(load_id)s and state = 'staged' and attempt = %(attempt)s
+where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s
 
 -- name: release_load
 -- held -> validated: a person approved the load.

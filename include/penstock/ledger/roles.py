@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 
 OWNER, LOADER, CHECKER = "penstock_owner", "penstock_loader", "penstock_checker"
 READER, QUARANTINE_READER = "penstock_reader", "penstock_quarantine_reader"
-ROLES = (OWNER, LOADER, CHECKER, READER, QUARANTINE_READER)
+# The SQL of results runs as this role, in a function that it owns.
+RESULT_WRITER = "penstock_result_writer"
+ROLES = (OWNER, LOADER, CHECKER, READER, QUARANTINE_READER, RESULT_WRITER)
 # A merge must see when the transactions of other sessions began. Checks without a login of their own run by `set role`.
 MEMBERS = (("pg_read_all_stats", LOADER), (CHECKER, LOADER), (READER, QUARANTINE_READER))
 SCHEMAS = (
     (LOADER, "penstock", "usage"),
-    *((LOADER, schema, right) for schema in ("penstock_stage", "penstock_kept") for right in ("usage", "create")),
+    *(
+        (LOADER, schema, right)
+        for schema in ("penstock_stage", "penstock_kept", "penstock_results")
+        for right in ("usage", "create")
+    ),
     (CHECKER, "penstock_stage", "usage"),
     (READER, "penstock", "usage"),
 )
@@ -60,6 +66,7 @@ WRITES = {
     "quarantine": ("insert", "update", "delete"),
     "redriven": ("insert", "update", "delete"),
     "reread": ("insert", "update", "delete"),
+    "result": ("insert", "update", "delete"),
     "sample": ("insert", "update"),
     "sample_history": ("insert", "delete"),
     "second_reading": ("insert",),
@@ -124,7 +131,7 @@ def _find_memberships(connection: Connection) -> list[str]:
 
 
 def _find_owners(connection: Connection) -> list[str]:
-    return _find(connection, "find_other_owners", owner=OWNER)
+    return _find(connection, "find_other_owners", owner=OWNER, writer=RESULT_WRITER, loader=LOADER)
 
 
 def _find_schema_grants(connection: Connection) -> list[str]:

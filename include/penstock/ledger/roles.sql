@@ -27,15 +27,22 @@ where not exists (select from pg_auth_members a
 -- Statements that give the ledger to its owner. Tables of attempts and kept rows belong to the role that loads.
 select format('alter schema %%I owner to %%I', n.nspname, %(owner)s::text) as statement
 from pg_namespace n join pg_roles o on o.oid = n.nspowner
-where n.nspname in ('penstock', 'penstock_stage', 'penstock_kept') and o.rolname <> %(owner)s::text
+where n.nspname in ('penstock', 'penstock_stage', 'penstock_kept', 'penstock_results') and o.rolname <> %(owner)s::text
 union all
 select format('alter %%s penstock.%%I owner to %%I', case c.relkind when 'v' then 'view' else 'table' end, c.relname, %(owner)s::text)
 from pg_class c join pg_roles o on o.oid = c.relowner
 where c.relnamespace = to_regnamespace('penstock') and c.relkind in ('r', 'v') and o.rolname <> %(owner)s::text
 union all
-select format('alter function %%s owner to %%I', p.oid::regprocedure, %(owner)s::text)
+select format('alter function %%s owner to %%I', p.oid::regprocedure, w.owner)
 from pg_proc p join pg_roles o on o.oid = p.proowner
-where p.pronamespace = to_regnamespace('penstock') and o.rolname <> %(owner)s::text
+cross join lateral (select case p.proname when 'run_result' then %(writer)s::text else %(owner)s::text end as owner) w
+where p.pronamespace = to_regnamespace('penstock') and o.rolname <> w.owner
+union all
+select format('grant execute on function %%s to %%I', p.oid::regprocedure, %(loader)s::text)
+from pg_proc p
+where p.pronamespace = to_regnamespace('penstock') and p.proname = 'run_result'
+  and not exists (select from aclexplode(p.proacl) a join pg_roles r on r.oid = a.grantee
+                  where r.rolname = %(loader)s::text and a.privilege_type = 'EXECUTE')
 
 -- name: read_relations
 -- The tables and views of the ledger.

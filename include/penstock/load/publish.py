@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock import advice
-from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError, name_ranges
+from penstock.errors import FencedError, HeldError, OutcomeUnknownError, PenstockError, ResultError, name_ranges
 from penstock.kafka.identity import refuse_changed_topic
 from penstock.ledger import load as ledger_load
 from penstock.ledger.connection import Connection, explain, open_ledger
@@ -23,7 +23,8 @@ from penstock.ledger.total import count_published
 from penstock.load.failure import end_failures
 from penstock.load.mirror import mirror_positions
 from penstock.load.replacement import replace_covered, replace_quarantined
-from penstock.load.results import list_results
+from penstock.load.results.change import Change, keep_removed
+from penstock.load.results.tables import list_updated, update_results
 from penstock.model.load import LoadState
 from penstock.spark.error_transport import first_words
 from penstock.target.registry import find_store
@@ -63,6 +64,9 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
             found = publish_in(connection, load_id)
             committing = True
             connection.commit()
+        except ResultError as error:
+            connection.rollback()
+            raise _hold(connection, load_id, error) from error
         except psycopg.OperationalError as error:
             if not connection.broken:
                 raise _refused(load_id, error) from error
@@ -72,6 +76,20 @@ def publish_load(uri: str, kafka: Mapping[str, str], load_id: int) -> Published:
     if published.load.kind == "live":  # no other kind moves a position
         mirror_positions(uri, kafka, published.load.declaration)
     return published
+
+
+def _hold(connection: Connection, load_id: int, error: ResultError) -> PenstockError:
+    """Hold a load whose rows are right, but whose results failed; nothing of it is published."""
+    load = read_load(connection, load_id)
+    lock_pipeline(connection, load.pipeline)
+    load = read_load(connection, load_id)
+    refuse_unless_validated(load)
+    ledger_load.hold_load(connection, load, error.what)
+    connection.commit()
+    next_step = f"{error.next_step} Then {advice.settle_held(load_id, load.kind)}"
+    return HeldError(
+        f"held: {error.what}", pipeline=load.pipeline, load=load_id, ranges=load.ranges, next_step=next_step
+    )
 
 
 def _describe(found: Load) -> Published:
@@ -101,16 +119,19 @@ def publish_in(connection: Connection, load_id: int) -> Load:
     refuse_old_generation(connection, load)
     if load.kind == "live":
         _move_positions(connection, load)
+    results = list_updated(connection, load.pipeline_id)
+    removed = None
     if load.kind == "replay":
         find_store(load.declaration).interrupt_merge(connection)
-        replace_covered(connection, load)
+        removed = keep_removed(connection, load) if results else None
+        replace_covered(connection, load, removed)
     if load.kind == "redrive":
         replace_quarantined(connection, load)
     cover_ranges(connection, load)
     if load.kind == "live":
         advance_hours(connection, load.generation_id)
-    for result in list_results(load.declaration):
-        result.publish(connection, load)
+    find_store(load.declaration).publish(connection, load)
+    update_results(connection, load, results, Change.adds(load, removed))
     ledger_load.publish_load(connection, load)
     count_published(connection, load_id)
     end_failures(connection, load.pipeline, load)

@@ -20,6 +20,8 @@ from penstock.target.registry import find_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from psycopg import sql
+
     from penstock.ledger.connection import Connection
     from penstock.ledger.coverage import Overlap
     from penstock.model.load import Load
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
 NOTHING = RowSum()
 
 
-def replace_covered(connection: Connection, load: Load) -> None:
-    """Delete the rows and the coverage that other loads have of a load's ranges, and keep what they have elsewhere."""
+def replace_covered(connection: Connection, load: Load, into: sql.Identifier | None = None) -> None:
+    """Delete the rows and the coverage that other loads have of a load's ranges, and keep what they have elsewhere.
+
+    The rows are moved to the table `into`, if there is one.
+    """
     taken = coverage.uncover_overlaps(connection, load)
     taken.sort(key=lambda overlap: (overlap.load_id, overlap.partition))
     for (load_id, _), overlaps in groupby(taken, key=lambda overlap: (overlap.load_id, overlap.partition)):
-        _replace(connection, load, read_load(connection, load_id), list(overlaps))
+        _replace(connection, load, read_load(connection, load_id), list(overlaps), into)
     supersede_replaced_loads(connection, sorted({overlap.load_id for overlap in taken}), successor=load.load_id)
 
 
@@ -55,7 +60,9 @@ def replace_quarantined(connection: Connection, load: Load) -> None:
     replace_covered(connection, load)
 
 
-def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[Overlap]) -> None:
+def _replace(
+    connection: Connection, load: Load, holder: Load, taken: Sequence[Overlap], into: sql.Identifier | None
+) -> None:
     """Replace the rows that the holder has of one partition, in the ranges of the load.
 
     The coverage that the holder keeps gets the count and hash of the remaining rows. If rows were altered after
@@ -71,7 +78,7 @@ def _replace(connection: Connection, load: Load, holder: Load, taken: Sequence[O
     for part in parts:
         if holder_keeps_rows:
             deleted += store.count(connection, holder, part)
-        store.delete(connection, holder, part)
+        store.delete(connection, holder, part, into)
     kept = NOTHING
     for rest in rests:
         found = store.count(connection, holder, rest)

@@ -15,6 +15,7 @@ from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
 from penstock.ledger.stage_task import lock_staging, read_stage_tasks
 from penstock.load.failure import see_failure
+from penstock.load.results.tables import prepare_results
 from penstock.model.load import STAGED_STATES, LoadState
 from penstock.model.ranges import cut_chunks, group_chunks
 from penstock.spark.driver import find_first_failure, keeping_error
@@ -59,6 +60,8 @@ def begin_staging(uri: str, load_id: int) -> int | None:
         store.prepare(connection)
         connection.commit()
         store.prepare_indexes(connection)
+        connection.commit()
+        prepare_results(connection, load.declaration)
         connection.commit()
         attempt = begin_attempt(connection, load)
         store.open_attempt(connection, load, attempt)

@@ -39,7 +39,8 @@ TRANSITIONS: dict[LoadState, frozenset[LoadState]] = {
     LoadState.STAGING: frozenset({LoadState.STAGING, LoadState.STAGED, LoadState.FAILED, *_STOPPED}),
     LoadState.STAGED: frozenset({LoadState.VALIDATED, LoadState.HELD, LoadState.FAILED, *_STOPPED}),
     LoadState.HELD: frozenset({LoadState.VALIDATED, *_STOPPED}),
-    LoadState.VALIDATED: frozenset({LoadState.PUBLISHED, LoadState.FAILED, *_STOPPED}),
+    # The statements of a result may fail in the publish transaction.
+    LoadState.VALIDATED: frozenset({LoadState.PUBLISHED, LoadState.HELD, LoadState.FAILED, *_STOPPED}),
     # A replay supersedes a load when it has replaced all of its ranges.
     LoadState.PUBLISHED: frozenset({LoadState.ROLLED_BACK, LoadState.SUPERSEDED}),
     LoadState.ROLLED_BACK: frozenset({LoadState.PUBLISHED}),

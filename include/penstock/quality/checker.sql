@@ -16,7 +16,7 @@ select r.rolname as name, r.rolsuper as is_superuser,
         order by 1 limit 1) as strong,
        (select c.oid::regclass::text
         from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = any (%(schemas)s::text[] || array['penstock', 'penstock_stage', 'penstock_kept'])
+        where n.nspname = any (%(schemas)s::text[] || array['penstock', 'penstock_stage', 'penstock_kept', 'penstock_results'])
           and c.relkind in ('r', 'p', 'v') and has_schema_privilege(r.oid, n.oid, 'usage')
           and has_table_privilege(r.oid, c.oid, 'insert, update, delete, truncate')
         limit 1) as writable

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from psycopg import sql
+
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
@@ -90,8 +92,11 @@ class TargetStore(Protocol):
         plan and publish.
         """
 
-    def delete(self, connection: Connection, load: Load, range_: Range) -> None:
-        """Delete the published rows that a load has of a range, in the publish transaction of a replay."""
+    def delete(self, connection: Connection, load: Load, range_: Range, into: sql.Identifier | None = None) -> None:
+        """Delete the published rows that a load has of a range, in the publish transaction of a replay.
+
+        A table `into` takes the rows, for the results that are computed from them.
+        """
 
     def count(self, connection: Connection, load: Load, range_: Range) -> RowSum:
         """Count and hash the published rows that a load has of a range, as the caller's transaction sees them."""

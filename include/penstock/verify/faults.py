@@ -17,6 +17,7 @@ FaultKind = Literal[
     "quarantine",
     "log_changed",  # the log holds other records than were loaded
     "hole",
+    "result",  # a result is not what the rows give
 ]
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from psycopg import IsolationLevel
+
 from penstock import advice
 from penstock.errors import MOST_NAMED
 from penstock.holes.examination import count_holes, name_holes
@@ -14,6 +16,7 @@ from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.generation import read_newest_generation_of
 from penstock.ledger.incident import end_incidents, see_incident
+from penstock.ledger.pipeline import find_pipeline
 from penstock.ledger.status import read_pipelines
 from penstock.ledger.verification import (
     FaultRow,
@@ -23,6 +26,7 @@ from penstock.ledger.verification import (
     request_chunks,
     take_reread,
 )
+from penstock.load.results.proof import find_result_faults
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
@@ -70,7 +74,8 @@ class Verified:
     def next_steps(self) -> list[str]:
         """The steps by which a person can fix the faults."""
         stored = [fault for fault in self.faults if fault.message.endswith(OTHER_VALUES)]
-        steps = [advice.FIND_WHO_CHANGED_ROWS] if len(stored) < len(self.faults) else []
+        rows = [fault for fault in self.faults if fault.kind != "result"]
+        steps = [advice.FIND_WHO_CHANGED_ROWS] if len(stored) < len(rows) else []
         if stored:
             steps.append(advice.COMPARE_ROWS)
         now = [fault for fault in self.faults if fault.range and fault.generation == self.generation]
@@ -80,6 +85,8 @@ class Verified:
             steps.append(advice.RESTORE_EARLIER_GENERATION)
         if any(fault.kind == "rows_outside" for fault in self.faults):
             steps.append(advice.DELETE_ROWS_OUTSIDE)
+        if any(fault.kind == "result" for fault in self.faults):
+            steps.append(advice.rebuild_result(self.pipeline))
         if any(fault.message == OTHER_TOPIC for fault in self.faults):
             steps.append(advice.preview_adoption(self.pipeline))
         return steps
@@ -131,6 +138,7 @@ def verify_pipeline(
     _check_log(progress, share, ranges, read_with_spark, compare=not missing)
     if not missing:
         _check_holes(progress)
+        _check_results(progress, share)
     return _end(progress, of_chosen=bool(ranges))
 
 
@@ -212,6 +220,18 @@ def _check_holes(progress: _Progress) -> None:
         )
         for hole in named.unexplained
     )
+
+
+def _check_results(progress: _Progress, share: float) -> None:
+    with open_ledger(progress.settings.db) as connection:
+        # One snapshot for the rows and for the results, which change together.
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        pipeline_id = find_pipeline(connection, progress.pipeline.name)
+        if pipeline_id is None:
+            return
+        faults = find_result_faults(connection, pipeline_id, progress.pipeline.target, share)
+        connection.rollback()
+    progress.faults.extend(Fault("result", f"result {each.table}: {each.message}.") for each in faults)
 
 
 def _read_again(

@@ -78,7 +78,11 @@ def publish(asset: Asset, tables: AssetAlias, load_id: int) -> None:
 
     with deciding_retries(load=load_id), working_on(read_db(), load_id):
         kafka = read_kafka_of(load_id)
-        published = publish_load(read_db(), kafka, load_id)
+        try:
+            published = publish_load(read_db(), kafka, load_id)
+        except HeldError as error:
+            # A result failed, or the load waited for a person before: the next step names the DAG.
+            raise make_hold(error.what, error.pipeline or "", load_id, error.ranges) from error
         log.info(published.message)
         table = table_asset(read_db(), published.load)
     # A second run of the task makes a second event, because the first run may have died between its COMMIT and its

@@ -1,27 +1,6 @@
-"""Results: what a publish transaction writes for a load, one module a kind of result.
+"""Results: tables that are derived from the rows of a target, in the transaction that makes the rows visible.
 
-The only kind so far is `append`, the rows of the target themselves.
+A publish, a rollback and its undo each know two relations: `added`, the rows that the transaction makes visible, and
+`removed`, the rows that it takes away. Every result is computed from these two, so each way in which rows can change
+keeps each result right.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol
-
-from penstock.load.results.append import Append
-
-if TYPE_CHECKING:
-    from penstock.declaration.pipeline import Pipeline
-    from penstock.ledger.connection import Connection
-    from penstock.model.load import Load
-
-
-class Result(Protocol):
-    """One result of a pipeline."""
-
-    def publish(self, connection: Connection, load: Load) -> None:
-        """Write the result of a load, in the publish transaction of the caller."""
-
-
-def list_results(pipeline: Pipeline) -> tuple[Result, ...]:  # noqa: ARG001 - every pipeline appends, and does no more
-    """List the results of a pipeline, in the order in which they are written."""
-    return (Append(),)

@@ -65,9 +65,13 @@ class PostgresStore:
         """End the sessions of a merge of this target's leaves."""
         leaves.end_merges(connection, self.pipeline.target)
 
-    def delete(self, connection: Connection, load: Load, range_: Range) -> None:
-        """Delete rows by the primary key of their partition."""
-        rows.delete_rows(connection, target_identifier(self.pipeline.target), load.load_id, range_)
+    def delete(self, connection: Connection, load: Load, range_: Range, into: sql.Identifier | None = None) -> None:
+        """Delete rows by the primary key of their partition, or move them."""
+        table = target_identifier(self.pipeline.target)
+        if into is None:
+            rows.delete_rows(connection, table, load.load_id, range_)
+        else:
+            rows.move_rows(connection, table, load.load_id, range_, into)
 
     def count(self, connection: Connection, load: Load, range_: Range) -> RowSum:
         """Count rows of the target."""

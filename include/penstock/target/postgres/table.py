@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
 
 # The schemas that only Penstock writes to: tables of attempts and merges, and rows of loads that were rolled back.
-STAGE_SCHEMA, KEPT_SCHEMA = "penstock_stage", "penstock_kept"
+STAGE_SCHEMA, KEPT_SCHEMA, RESULT_SCHEMA = "penstock_stage", "penstock_kept", "penstock_results"
 OWN_SCHEMAS = (STAGE_SCHEMA, KEPT_SCHEMA)
 MAX_NAME_BYTES = 63
 MAX_NAME_TRIES = 1000

@@ -1,0 +1,102 @@
+-- name: find_removed_keys
+-- The keys of the rows that a transaction takes away: their newest row is found again among the rows of the target.
+create temporary table penstock_affected on commit drop as
+select distinct {key} from {removed} where ({key}) is not null
+
+-- name: name_added_rows
+-- The rows of a load. A key that also lost a row is left to the search in the target.
+create temporary view penstock_rows as
+select r.*, l.generation_id as _generation
+from {target} r join penstock.load l on l.load_id = r._load_id
+where {added} {except_affected}
+
+-- name: name_rows_of_keys
+-- The rows of the target with an affected key, of all loads.
+create temporary view penstock_rows as
+select r.*, l.generation_id as _generation
+from {target} r join penstock.load l on l.load_id = r._load_id
+where ({row_key}) in (select {key} from penstock_affected)
+
+-- name: name_rows_of_share
+-- The rows of the target of a share of the keys, of all loads.
+create temporary view penstock_rows as
+select r.*, l.generation_id as _generation
+from {target} r join penstock.load l on l.load_id = r._load_id
+where abs({hash}) %% 1000000 < {below}
+
+-- name: prepare_tops
+-- A table for the newest row of each key and partition.
+create temporary table penstock_tops on commit drop as
+select {columns}, false as _deleted from {table} with no data
+
+-- name: pick_tops
+-- The newest row of each key in each partition: offsets give the order within a partition. It runs as the role of
+-- results, because the condition of deletions is SQL of the declaration.
+insert into penstock_tops ({columns}, _deleted)
+select distinct on ({key}, _generation, _partition) {sources}, coalesce(({deleted})::boolean, false)
+from penstock_rows where ({key}) is not null
+order by {key}, _generation desc, _partition, _offset desc
+
+-- name: add_contested_keys
+-- Keys whose winner is not found by comparing two rows of one partition: a deletion, several partitions or generations,
+-- or a row that was kept beside the table.
+insert into penstock_affected
+select {key} from (
+    select {key} from penstock_tops group by {key} having count(*) > 1 or bool_or(_deleted)
+    union
+    select {key} from penstock_tops t join {table} r using ({key})
+    where (r._generation, r._partition) <> (t._generation, t._partition)
+    union
+    select {key} from penstock_tops join {guards} using ({key})) k
+
+-- name: upsert_plain
+-- Writes the rows of all other keys in the order of the key; an offset that is not higher changes nothing.
+insert into {table} as r ({columns})
+select {columns} from penstock_tops t
+where not exists (select from penstock_affected a where ({affected_key}) = ({top_key}))
+order by {key}
+on conflict ({key}) do update set {assignments} where r._offset < excluded._offset
+
+-- name: drop_plain_tops
+-- Leaves the rows of contested keys.
+delete from penstock_tops t
+where not exists (select from penstock_affected a where ({affected_key}) = ({top_key}))
+
+-- name: add_known_tops
+-- Adds what the result already knows of the contested keys: the visible row, and the rows that are kept beside it.
+insert into penstock_tops ({columns}, _deleted)
+select {columns}, false from {table} join penstock_affected using ({key})
+union all
+select {columns}, _deleted from {guards} join penstock_affected using ({key})
+
+-- name: rank_tops
+-- The newest row of each key and partition in the newest generation of the key, and its place among the partitions: the
+-- later timestamp wins, then the higher partition.
+create temporary table penstock_ranked on commit drop as
+select {columns}, _deleted, row_number() over (partition by {key} order by _timestamp desc nulls last, _partition desc) as _place
+from (select distinct on ({key}, _partition) {columns}, _deleted
+      from (select t.*, max(_generation) over (partition by {key}) as _newest from penstock_tops t) t
+      where _generation = _newest
+      order by {key}, _partition, _offset desc) t
+
+-- name: remove_affected
+-- Removes what the result knew of the affected keys, where another row wins now.
+delete from {table} r using penstock_affected a
+where ({row_key}) = ({affected_key})
+  and not exists (select from penstock_ranked w
+                  where ({winner_key}) = ({row_key}) and w._place = 1 and not w._deleted)
+
+-- name: remove_affected_guards
+-- Removes the kept rows of the affected keys.
+delete from {guards} r using penstock_affected a where ({row_key}) = ({affected_key})
+
+-- name: write_winners
+-- Writes the winners; a row that is there already stays as it is.
+insert into {table} as r ({columns})
+select {columns} from penstock_ranked where _place = 1 and not _deleted order by {key}
+on conflict ({key}) do update set {assignments} where ({old_values}) is distinct from ({new_values})
+
+-- name: keep_others
+-- Keeps deletions that win, and the newest rows of the other partitions.
+insert into {guards} ({columns}, _deleted)
+select {columns}, _deleted from penstock_ranked where _place > 1 or _deleted

@@ -1,0 +1,186 @@
+"""Results are as exact as the rows, in whatever order loads are published, replaced, taken out and put back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from declaring import COLUMNS, declare
+from fix_loads import stage_rows
+from penstock.decide.rollback import roll_back, undo_rollback
+from penstock.errors import PenstockError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.generation import open_generation
+from penstock.ledger.load import pass_checks, read_load
+from penstock.ledger.pipeline import lock_pipeline
+from penstock.load.publish import publish_in
+from penstock.maintenance.run import maintain
+from penstock.model.log import Identity
+from penstock.model.ranges import Range
+from penstock.target.postgres import levels
+
+if TYPE_CHECKING:
+    import pytest
+
+    from fix_postgres import FreshDatabase
+    from penstock.model.load import Kind
+
+PARTITIONS = 3
+TOTALS = """
+insert into result as r (note, rows, sum)
+select note, sum(sign), sum(sign * id) from (
+    select note, id, 1 as sign from added union all select note, id, -1 from removed) changed
+group by note
+on conflict (note) do update set rows = r.rows + excluded.rows, sum = r.sum + excluded.sum;
+delete from result where rows = 0;
+"""
+PIPELINE = declare(
+    "topic",
+    columns={**COLUMNS, "op": {"type": "text"}, "part": {"type": "integer"}},
+    results=[
+        {"table": "analytics.newest", "mode": "upsert", "key": ["note"], "deleted_when": "op = 'D'"},
+        {
+            "table": "analytics.newest_of_two",
+            "mode": "upsert",
+            "key": ["part", "note"],
+            "columns": {"number": "id"},
+        },
+        {
+            "table": "analytics.totals",
+            "mode": "sql",
+            "key": ["note"],
+            "columns": {"note": "text", "rows": "bigint", "sum": "numeric(38,0)"},
+            "statements": TOTALS,
+        },
+    ],
+)
+# Few keys, so that they meet often; timestamps fall within a partition, and some are missing.
+FILL = """
+update penstock_stage.load_{0}_1 set
+    note = 'key ' || abs(hashint8(_offset * 7 + _partition * 3 + {1})) % 4,
+    part = abs(hashint8(_offset + 11)) % 2,
+    id = _offset * 100 + {1},
+    op = case when abs(hashint8(_offset * 5 + _partition + {1})) % 4 = 0 then 'D' else 'U' end,
+    _timestamp = case when abs(hashint8(_offset * 13 + {1})) % 9 > 0
+                 then timestamptz '2026-01-01Z' + abs(hashint8(_offset * 17 + _partition)) % 6 * interval '1 hour' end
+"""
+ACTIONS = ("live", "live", "live", "replay", "rollback", "undo", "backfill", "adopt", "merge")
+
+
+class Site:
+    """A pipeline with results, and actions on its loads."""
+
+    def __init__(self, db: str) -> None:
+        self.db = db
+        self.version = 0
+
+    def query(self, text: str) -> list[Any]:
+        with psycopg.connect(self.db) as connection:
+            return connection.execute(text.encode()).fetchall()
+
+    def publish(self, ranges: list[Range], kind: Kind = "live") -> None:
+        self.version += 1
+        load_id = stage_rows(self.db, ranges, pipeline=PIPELINE, kind=kind)
+        with open_ledger(self.db) as connection:
+            connection.execute(FILL.format(load_id, self.version).encode())
+            pass_checks(connection, read_load(connection, load_id))
+            publish_in(connection, load_id)
+
+    def act(self, action: str, number: int) -> None:
+        if action == "live":
+            self.publish(self.next_ranges(number))
+        elif action in ("replay", "backfill"):
+            view = "penstock.covered" if action == "replay" else "penstock.gaps"
+            newest = "(select max(generation_id) from penstock.generation)"
+            found = self.query(f"select partition, from_offset, until_offset from {view} where generation = {newest} "
+                               "order by 1, 2")  # fmt: skip
+            if found:
+                partition, first, last = found[number % len(found)]
+                middle = first + (last - first) // 2
+                kind: Kind = "replay" if action == "replay" else "backfill"
+                self.publish([Range(partition, first, last if number % 2 else max(middle, first + 1))], kind)
+        elif action in ("rollback", "undo"):
+            state = "published" if action == "rollback" else "rolled_back"
+            loads = self.query(f"select load_id from penstock.load where state = '{state}' order by 1")
+            if loads:
+                self.decide(action, loads[number % len(loads)][0])
+        elif action == "adopt":
+            self.adopt()
+        else:
+            maintain(self.db, PIPELINE, lambda _: None)
+
+    def decide(self, action: str, load_id: int) -> None:
+        if action == "rollback":
+            roll_back(self.db, load_id, "ann", "a test")
+            return
+        with suppress(PenstockError):  # other loads may cover its offsets by now
+            undo_rollback(self.db, load_id, "ann", "a test")
+
+    def next_ranges(self, number: int) -> list[Range]:
+        newest = "(select max(generation_id) from penstock.generation)"
+        positions = dict(
+            self.query(f"select partition, position from penstock.position where generation_id = {newest}")
+        )
+        chosen = [partition for partition in range(PARTITIONS) if number >> partition & 1] or [0]
+        starts = {partition: positions.get(partition, 0) for partition in chosen}
+        return [Range(partition, start, start + 1 + number % 7) for partition, start in starts.items()]
+
+    def adopt(self) -> None:
+        with open_ledger(self.db) as connection:
+            pipeline_id = lock_pipeline(connection, "orders")
+            if pipeline_id is not None:
+                self.version += 1
+                open_generation(connection, pipeline_id, Identity("c", f"t{self.version}"), epoch=1)
+
+
+def derive(site: Site, key: str, values: str, *, deletions: bool) -> dict[Any, Any]:
+    """The newest row of each key, computed here from the rows of the target, by the documented rule."""
+    rows = site.query(
+        f"select {key}, generation_id, _partition, _offset, _timestamp, op, {values} "
+        "from analytics.orders join penstock.load on load_id = _load_id"
+    )
+    by_key: dict[Any, dict[Any, Any]] = defaultdict(dict)
+    for name, generation, partition, *row in rows:
+        known = by_key[name].setdefault((generation, partition), row)
+        if row[0] > known[0]:
+            by_key[name][generation, partition] = row
+    found = {}
+    for name, tops in by_key.items():
+        newest = max(generation for generation, _ in tops)
+        candidates = {partition: row for (generation, partition), row in tops.items() if generation == newest}
+        partition = max(candidates, key=lambda each: (candidates[each][1] is not None, candidates[each][1] or 0, each))
+        row = candidates[partition]
+        if not (deletions and row[2] == "D"):
+            found[name] = (newest, partition, row[0], *row[3:])
+    return found
+
+
+def check(site: Site) -> None:
+    newest = site.query("select note, _generation, _partition, _offset, id, op from analytics.newest")
+    assert {name: tuple(row) for name, *row in newest} == derive(site, "note", "id, op", deletions=True)
+    of_two = site.query(
+        "select (part, note)::text, _generation, _partition, _offset, number from analytics.newest_of_two"
+    )
+    assert {name: tuple(row) for name, *row in of_two} == derive(site, "(part, note)::text", "id", deletions=False)
+    totals = site.query("select note, rows, sum from analytics.totals order by 1")
+    assert totals == site.query("select note, count(*), sum(id) from analytics.orders group by 1 order by 1")
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 200)), min_size=4, max_size=14))
+def test_results_equal_one_load_of_all_rows_after_any_actions(
+    fresh_database: FreshDatabase, monkeypatch: pytest.MonkeyPatch, actions: list[tuple[str, int]]
+) -> None:
+    monkeypatch.setattr(levels, "FAN_IN", 2)  # leaves are merged after two loads
+    with fresh_database() as db:
+        site = Site(db)
+        site.publish([Range(0, 0, 5), Range(1, 0, 5)])
+        check(site)
+        for action, number in actions:
+            site.act(action, number)
+            check(site)
