@@ -15,6 +15,8 @@ import penstock
 from declaring import declare
 from penstock.ledger.connection import connect
 from penstock.ledger.statements import Statements
+from penstock.load.results.tables import create_tables
+from penstock.load.results.upsert import guards_table, hash_key, make_pieces, name_columns
 from penstock.target.postgres.preparation import ensure_table
 from penstock.target.postgres.table import target_identifier
 
@@ -31,6 +33,7 @@ FILES = sorted(
 )
 HEADING = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)*)", re.MULTILINE)
 # PREPARE takes queries only.
+NEWEST = sql.Identifier("analytics", "newest")
 UTILITY = ("create", "do", "set", "grant", "revoke", "drop", "alter", "lock", "copy")
 
 
@@ -41,7 +44,34 @@ def connection(admin_db: str) -> Iterator[Connection]:
         ensure_table(connection, declare("topic"))
         connection.execute("create temporary table rebuilt (like analytics.orders)")
         connection.execute(Statements("ledger/quarantine").texts["create_set_aside"].encode())
+        _create_result(connection)
         yield connection
+
+
+def _create_result(connection: Connection) -> None:
+    """Create an upsert, and the relations that exist while its rows change."""
+    pipeline = declare("topic", results=[{"table": "analytics.newest", "mode": "upsert", "key": ["id"]}])
+    create_tables(connection, pipeline, 1, name_columns(pipeline, pipeline.results[0]), NEWEST)
+    connection.execute(b"create temporary table penstock_affected as select id from analytics.newest")
+    for name in ("penstock_wanted", "rebuilt_result"):
+        connection.execute(f"create temporary table {name} as select * from analytics.newest".encode())
+    connection.execute(b"create temporary table penstock_tops as select *, false as _deleted from analytics.newest")
+    connection.execute(b"create temporary table penstock_ranked as select *, 1 as _place from penstock_tops")
+    connection.execute(b"create temporary view penstock_rows as select *, 1::bigint _generation from analytics.orders")
+
+
+def _name_result() -> dict[str, sql.Composable]:
+    pipeline = declare("topic", results=[{"table": "analytics.newest", "mode": "upsert", "key": ["id"]}])
+    note = sql.Identifier("note")
+    pieces = make_pieces(name_columns(pipeline, pipeline.results[0]), NEWEST, guards_table(1))
+    pieces |= {"built": sql.Identifier("rebuilt_result"), "hash": hash_key(["id"])}
+    pieces |= {"old_key": sql.Identifier("r", "id"), "new_key": sql.Identifier("b", "id")}
+    pieces |= {"old": sql.Identifier("r", "note"), "new": sql.Identifier("b", "note")}
+    for name in ("winner_values", "wanted"):
+        pieces[name] = sql.SQL("{}.{}").format(sql.Identifier("w"), note)
+    for name in ("result_values", "found"):
+        pieces[name] = sql.SQL("{}.{}").format(sql.Identifier("r"), note)
+    return pieces
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -80,6 +110,8 @@ def test_every_statement_prepares_on_a_migrated_ledger(connection: Connection, f
     pieces["source"] = sql.SQL("0")
     pieces["near"] = sql.SQL("t._offset > 0")
     pieces["no_rows"] = sql.SQL("(select null::bigint as _offset where false)")
+    if file.startswith("load/results/"):
+        pieces |= _name_result()
     refused = {}
     for name, text in Statements(file).texts.items():
         if text.lower().startswith(UTILITY):

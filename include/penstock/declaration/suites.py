@@ -1,4 +1,4 @@
-"""What declarations of a folder share: suites of checks, statements of results, and defaults.
+"""The files that declarations of a folder share: suites of checks, statements of results, and defaults.
 
 A suite is a file of the folder `suites` beside the declarations; the file `quality.yaml` beside them holds the
 defaults. Both are written into the declaration before it is validated, so that a load keeps its checks in the ledger

@@ -25,8 +25,8 @@ update penstock.result set load_id = %(load_id)s where result_id = any (%(result
 -- name: begin_building
 -- Begins the rebuild of a result with the loads that are published now.
 insert into penstock.result (pipeline_id, table_name, definition, state, built_until, build_to)
-select %(pipeline_id)s, %(table_name)s, %(definition)s, 'building', 0,
-       coalesce((select max(load_id) from penstock.load where pipeline_id = %(pipeline_id)s), 0)
+select %(pipeline_id)s::bigint, %(table_name)s, %(definition)s, 'building', 0,
+       coalesce((select max(load_id) from penstock.load where pipeline_id = %(pipeline_id)s::bigint), 0)
 returning result_id
 
 -- name: find_piece

@@ -18,7 +18,7 @@ REMOVED = sql.Identifier("penstock_removed")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one transaction does to the rows of a target.
+    """The effect of one transaction on the rows of a target.
 
     `added` are the first and the last load whose rows become visible. `removed` is a table with the rows that were
     visible before. Either is None if there are no such rows. The rows of the target itself are those after the change.

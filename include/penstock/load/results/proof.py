@@ -82,7 +82,6 @@ def _compare_upsert(connection: Connection, known: KnownResult, target: Target, 
         "table": table,
         "key": join_names(result.key),
         "hash": upsert.hash_key(result.key),
-        "first_key": sql.Identifier(result.key[0]),
         "winner_values": upsert.qualify("w", names),
         "result_values": upsert.qualify("r", names),
     }
@@ -99,7 +98,6 @@ def _compare_statements(connection: Connection, result: Result, target: Target) 
         "target": target_identifier(target),
         "columns": join_names(names),
         "key": join_names(result.key),
-        "first_key": sql.Identifier(result.key[0]),
         "wanted": upsert.qualify("w", names),
         "found": upsert.qualify("r", names),
     }

@@ -69,7 +69,7 @@ def apply_upsert(
     connection: Connection, result: Result, table: sql.Identifier, guards: sql.Identifier, change: Change
 ) -> None:
     """Apply a change of the target's rows to an upsert, in the caller's transaction."""
-    pieces = _make_pieces(result, table, guards)
+    pieces = make_pieces(result, table, guards)
     if change.removed is not None:
         _run(connection, "find_removed_keys", pieces | {"removed": change.removed})
         _search_affected(connection, pieces, change)
@@ -95,7 +95,7 @@ def rank_rows(
     share: float,
 ) -> None:
     """Rank the rows of the target for a share of the keys, in the table `penstock_ranked`, and change nothing."""
-    pieces = _make_pieces(result, table, guards)
+    pieces = make_pieces(result, table, guards)
     rows = {"target": target, "hash": hash_key(result.key), "below": sql.Literal(hash_bound(share))}
     _run(connection, "name_rows_of_share", pieces | rows)
     _pick_tops(connection, pieces)
@@ -160,7 +160,7 @@ def _run(connection: Connection, name: str, pieces: dict[str, sql.Composable]) -
     _statements.execute(connection, name, pieces)
 
 
-def _make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -> dict[str, sql.Composable]:
+def make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -> dict[str, sql.Composable]:
     values = dict(result.columns or ())
     others = [*values, *LINEAGE]
     sources = [*result.key, *values.values(), *LINEAGE]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _statements = Statements("load/results/writer")
 
-# Errors of the statements themselves. A broken connection or a lock is no reason to hold a load.
+# Errors of the statements themselves. A broken connection or a lock does not hold a load.
 OF_STATEMENTS = (
     psycopg.DataError,
     psycopg.IntegrityError,
