@@ -29,6 +29,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "page.md"
 RIGHTS = re.compile(r"<!-- rights -->\n(.*?)<!-- end of rights -->", re.DOTALL)
+GUEST, MAY_READ = "guest", "clicks"  # as in airflow_of_guests/airflow_local_settings.py
 ROLES = ("viewer", "user", "op", "admin")
 PAYLOAD = "api/pipelines/{dag_id}/quarantine/payload"
 SECRET_IN_A_RECORD = "canary-0815-of-a-record"
@@ -36,8 +37,12 @@ SECRET_IN_A_RECORD = "canary-0815-of-a-record"
 
 @pytest.fixture(scope="module")
 def airflow_settings() -> dict[str, str]:
-    """A user of each role of the simple auth manager."""
-    return {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{role}:{role}" for role in ROLES)}
+    """A user of each role of the simple auth manager, and a guest who may read the DAG of one pipeline."""
+    users = {**{role: role for role in ROLES}, GUEST: "viewer"}
+    return {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in users.items()),
+        "PYTHONPATH": str(Path(__file__).parents[1] / "airflow_of_guests"),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +150,16 @@ def test_only_the_payload_route_shows_contents_and_the_ledger_keeps_who_saw_them
     with psycopg.connect(page.loads) as connection:
         seen = connection.execute("select distinct actor, why from penstock.events where what like 'contents%'")
         assert set(seen.fetchall()) == {("op", "partition 0, offset 0"), ("admin", "partition 0, offset 0")}
+
+
+def test_a_user_sees_only_pipelines_whose_dag_the_user_may_read(page: AirflowSite) -> None:
+    passwords = json.loads((page.web.folder / "passwords.json").read_text(encoding="utf-8"))
+    guest = _log_in(page, GUEST, passwords[GUEST])
+    listed = _ask(page, "api/pipelines", guest).json()["pipelines"]
+    assert [each["name"] for each in listed] == [MAY_READ]
+    routes = [route for route in _list_routes(page) if "{dag_id}" in route]
+    assert {_ask(page, _fill(route), guest).status_code for route in routes} == {403}
+    assert _ask(page, f"api/pipelines/{MAY_READ}", guest).status_code == 200
 
 
 def test_a_pipeline_whose_dag_airflow_does_not_know_is_in_no_list(page: AirflowSite) -> None:
