@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from penstock.backfill.request import ByOffsets, Span
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.generation import announce_hours, list_whole_hours
+from penstock.ledger.generation import advance_hours, announce_hours, list_whole_hours
+from privileges import superuser
 from producing import order
 
 if TYPE_CHECKING:
@@ -108,6 +111,19 @@ def test_an_hour_is_whole_once_every_partition_has_passed_it(start: Start) -> No
     assert all(whole for _, whole in found)
     now = datetime.now(UTC)
     assert now - 2 * HOUR < found[-1][0] <= now - HOUR
+
+
+def test_no_hour_is_whole_before_each_partition_is_known_to_be_loaded(start: Start) -> None:
+    account, loader = start(2)
+    account.send([order(1)], partition=0, timestamp=ms(NOON))
+    loader.load()
+    with psycopg.connect(superuser(loader.db)) as connection:  # as after an upgrade from a ledger without these times
+        connection.execute("update penstock.position set loaded_until = null where partition = 1")
+        connection.execute("update penstock.generation set hours_from = null, hours_until = null")
+        advance_hours(connection, 1)
+    assert loader.query("select count(*) from penstock.hours") == [(0,)]
+    assert loader.plan() is None
+    assert loader.query("select count(*) > 0 from penstock.hours") == [(True,)]
 
 
 def test_hours_of_a_rolled_back_load_are_not_whole_until_its_gap_is_filled(start: Start) -> None:
