@@ -87,8 +87,10 @@ def test_a_run_sends_lineage_links_its_load_and_exports_metrics_with_no_key_in_a
     assert API_KEY.encode() not in b"".join(request.body for request in marquez.requests)
     assert str(address["password"]).encode() not in b"".join(request.body for request in marquez.requests)
 
-    sampled = airflow.run("penstock_sample")
-    assert sampled[1] == "success"
+    airflow.api.patch("dags/penstock_sample", json={"is_paused": False}).raise_for_status()
+    _, state = airflow.run("penstock_sample")
+    airflow.api.patch("dags/penstock_sample", json={"is_paused": True}).raise_for_status()
+    assert state == "success"
     exports = [ExportMetricsServiceRequest.FromString(request.body) for request in collector.requests]
     values = {
         metric.name: {point.attributes[0].value.string_value: point.as_double for point in metric.sum.data_points}
