@@ -3,7 +3,7 @@ import { Box, Stack, Text, h, useState } from "./host.js";
 import { useDocument } from "./api.js";
 import { Muted, Time, count, ranges } from "./format.js";
 import { AcceptLoss } from "./head.js";
-import { Cell, Empty, Notice, Pager, Panel, Row, Rows, Sign } from "./parts.js";
+import { Cell, Empty, Notice, Pager, Panel, Prose, Row, Rows, Sign } from "./parts.js";
 import { spaced } from "./words.js";
 
 const INCIDENT = {
@@ -53,7 +53,7 @@ function IncidentRow({ incident }) {
           h(Time, { at: incident.ended_at }),
           incident.ended_why && `: ${incident.ended_why}`,
         )
-        : h(Text, { fontSize: "xs", color: "fg.muted" }, "Next: ", incident.next_step),
+        : h(Text, { fontSize: "xs", color: "fg.muted" }, h(Prose, { text: `Next: ${incident.next_step}` })),
     ),
     h(Cell, { number: true }, count(incident.times_seen)),
   );
@@ -85,7 +85,7 @@ function OpenHold({ name, hold }) {
   return h(
     Notice,
     { status: "warning", title: `${spaced(hold.kind)}: ${hold.cause}`, actions },
-    hold.next_step && `Next: ${hold.next_step}`,
+    hold.next_step && h(Prose, { text: `Next: ${hold.next_step}` }),
   );
 }
 

@@ -2,7 +2,7 @@
 import { Button, Flex, Heading, HStack, Text, h } from "./host.js";
 import { WHY, useActions } from "./actions.js";
 import { Muted, Time } from "./format.js";
-import { Link, Notice, Sign } from "./parts.js";
+import { Link, Notice, Prose, Sign } from "./parts.js";
 import { HEALTH } from "./words.js";
 
 const AFTER_DISCARD = {
@@ -50,7 +50,7 @@ export function Head({ head, onBackfill }) {
         ),
         actions: h(NextStep, { head, onBackfill }),
       },
-      h(Text, null, "Next: ", head.next_step),
+      h(Text, null, h(Prose, { text: `Next: ${head.next_step}` })),
       head.sampled_at && h(
         Text,
         { fontSize: "xs", color: "fg.muted" },

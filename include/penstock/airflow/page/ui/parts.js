@@ -35,7 +35,11 @@ export function Filled({ found, children }) {
 }
 
 export function ErrorNotice({ error }) {
-  return h(Notice, { status: "error", title: error.message }, error.nextStep && `Next: ${error.nextStep}`);
+  return h(
+    Notice,
+    { status: "error", title: error.message },
+    error.nextStep && h(Prose, { text: `Next: ${error.nextStep}` }),
+  );
 }
 
 export function Notice({ status, title, children, actions }) {
@@ -55,6 +59,10 @@ export function Notice({ status, title, children, actions }) {
     actions,
   );
 }
+
+// A text of the ledger: its commands stand between backticks.
+export const Prose = ({ text }) =>
+  text.split("`").map((part, index) => (index % 2 ? h(Code, { key: index, fontSize: "xs" }, part) : part));
 
 // An empty section says why it is empty.
 export const Empty = ({ children }) => h(Text, { color: "fg.muted", py: 2 }, children);
@@ -148,9 +156,9 @@ export function CopySql({ sql }) {
 // A course of figures as a line; the last one is marked.
 export function Sparkline({ figures, label, palette = "blue", width = 120, height = 22 }) {
   const known = figures.filter((each) => each !== null);
-  if (known.length < 2) return null;
   const low = Math.min(...known);
-  const span = Math.max(...known) - low || 1;
+  const span = Math.max(...known) - low;
+  if (known.length < 2 || span === 0) return null;
   const step = width / (figures.length - 1);
   const place = (figure, index) => [index * step, height - 2 - ((figure - low) / span) * (height - 4)];
   const points = figures.map(

@@ -11,7 +11,7 @@ export function Tiles({ head }) {
   const list = [Lag, Oldest, Headroom, Transaction, Quarantined, Missing, Verified];
   return h(
     SimpleGrid,
-    { as: "section", "aria-label": "figures", gap: 3, templateColumns: "repeat(auto-fit, minmax(150px, 1fr))" },
+    { as: "section", "aria-label": "figures", gap: 3, templateColumns: "repeat(auto-fit, minmax(140px, 1fr))" },
     list.map((tile) => h(tile, { key: tile.name, tiles, trend: head.trend })),
   );
 }
