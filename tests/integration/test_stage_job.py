@@ -20,7 +20,9 @@ import pytest
 from penstock.errors import FencedError, StageError
 from penstock.spark.class_archive import make_archive
 from penstock.spark.submit import (
+    QUICK_START,
     QUIET_ARCHIVE,
+    choose_java_options,
     find_spark_submit,
     make_environment,
     make_submission,
@@ -110,6 +112,14 @@ def test_a_submission_holds_no_secret_and_its_arguments_are_ids(db: str, account
     assert CANARY not in repr(made) + " ".join(made.argv())
     assert db not in repr(made) + " ".join(made.argv())
     assert CANARY in made.env["PENSTOCK_KAFKA"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "offsets", "quick"),
+    [("native", None, True), ("spark", 2_000_000, True), ("spark", 2_000_001, False), ("spark", None, False)],
+)
+def test_a_jvm_with_much_work_keeps_its_second_compiler(reader: str, offsets: int | None, quick: bool) -> None:
+    assert (QUICK_START in (choose_java_options(reader, offsets) or "")) == quick
 
 
 def test_the_zip_for_the_executors_is_reproducible_and_holds_the_sql(tmp_path: Path) -> None:

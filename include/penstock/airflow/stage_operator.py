@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import XComArg
     from airflow.sdk.definitions.context import Context
 
+    from penstock.model.load import Load
     from penstock.settings import Settings
     from penstock.spark.submit import Submission
 
@@ -65,7 +66,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
                 return
             self.log.info("%s: staging load %s, attempt %s.", load.pipeline, load_id, attempt)
             with concerning(load=load):
-                self._submit(read_settings(load.declaration.kafka), load_id, attempt, load.declaration.reader, context)
+                self._submit(read_settings(load.declaration.kafka), load, attempt, context)
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
         send_notices()
 
@@ -75,11 +76,12 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
-    def _submit(self, settings: Settings, load_id: int, attempt: int, reader: str, context: Context) -> None:
+    def _submit(self, settings: Settings, load: Load, attempt: int, context: Context) -> None:
         from penstock.spark.submit import make_submission
 
+        reader, offsets = load.declaration.reader, sum(map(len, load.ranges))
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-            submission = make_submission(settings, load_id, attempt, reader, Path(folder))
+            submission = make_submission(settings, load.load_id, attempt, reader, Path(folder), offsets)
             self._apply(submission)
             with _environment(submission.env):
                 self._run(context)
