@@ -74,6 +74,13 @@ def test_every_declared_pipeline_has_a_dag_and_no_file_fails_to_import(parsed: d
     assert set(parsed["dags"]) == declared | OWN
 
 
+def test_each_step_of_a_load_has_a_link_to_its_load(parsed: dict[str, Any], orders: dict[str, Any]) -> None:
+    backfill = tasks_of(parsed["dags"]["penstock_backfill"]["dag"])
+    steps = [tasks_of(orders)[name] for name in TASKS]
+    steps += [backfill[f"load.{name}"] for name in TASKS if name != "plan"]
+    assert [plain(task["_operator_extra_links"]) for task in steps] == [{"Load": "_link_LoadLink"}] * 7
+
+
 def test_parsing_imports_no_heavy_package_and_opens_no_connection(parsed: dict[str, Any]) -> None:
     assert parsed["heavy"] == []
 

@@ -93,6 +93,14 @@ def test_a_dag_has_the_same_page_as_a_tab(orders: AirflowSite, browser: Browser)
     browser.find("//h1[normalize-space()='orders']")
 
 
+def test_the_link_of_a_task_opens_its_load_on_the_page(orders: AirflowSite, browser: Browser) -> None:
+    [(run,)] = query(orders, "select run_id from penstock.loads where pipeline = 'orders' and load_id = 3")
+    links = orders.get(f"dags/orders/dagRuns/{run}/taskInstances/validate/links")["extra_links"]
+    sign_in(browser, orders)
+    browser.open(links["Load"])
+    assert "Cause: " in browser.read("//article[@aria-label='load 3']")
+
+
 def test_every_section_shows_what_the_ledger_holds(orders: AirflowSite, browser: Browser) -> None:
     open_page(browser, orders)
     for name, texts in {

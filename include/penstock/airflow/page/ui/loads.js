@@ -1,5 +1,6 @@
-// The loads of a pipeline: a table with a filter and pages. A row opens to the whole load.
-import { Box, Button, HStack, h, useState } from "./host.js";
+// The loads of a pipeline: a table with a filter and pages. A row opens to the whole load. An address with `?load=`
+// opens that load: each task of a load has a link to it.
+import { Box, Button, HStack, h, useSearchParams, useState } from "./host.js";
 import { useDocument } from "./api.js";
 import { Muted, Short, Time, count, duration } from "./format.js";
 import { LoadDetail } from "./load.js";
@@ -11,6 +12,8 @@ const COLUMNS = ["load", "kind", "state", "rows", "quarantined", "holes", "phase
 const NUMBERS = ["rows", "quarantined", "holes"];
 
 export function Loads({ name, tick }) {
+  const [search] = useSearchParams();
+  const linked = Number(search.get("load")) || null;
   const [filter, setFilter] = useState({ kind: "", state: "", page: 1 });
   const found = useDocument(`pipelines/${encodeURIComponent(name)}/loads`, filter, tick);
   const choose = (field) => (event) => setFilter({ ...filter, [field]: event.target.value, page: 1 });
@@ -27,13 +30,20 @@ export function Loads({ name, tick }) {
     h(
       Box,
       null,
+      // An older load is on a later page of the table.
+      linked !== null && !page.loads.some((each) => each.load === linked) && h(
+        Box,
+        { mb: 4 },
+        h("b", null, `load ${linked}`),
+        h(LoadDetail, { name, load: linked, tick }),
+      ),
       page.loads.length === 0
         ? h(
           Empty,
           null,
           filter.kind || filter.state ? "No load is of this kind and state." : "Nothing is loaded yet. Next: Load now.",
         )
-        : h(LoadTable, { name, loads: page.loads, tick }),
+        : h(LoadTable, { name, loads: page.loads, linked, tick }),
       h(
         Pager,
         {
@@ -48,8 +58,8 @@ export function Loads({ name, tick }) {
   );
 }
 
-function LoadTable({ name, loads, tick }) {
-  const [opened, setOpened] = useState(null);
+function LoadTable({ name, loads, linked, tick }) {
+  const [opened, setOpened] = useState(linked);
   return h(
     Rows,
     { columns: COLUMNS, ends: NUMBERS, label: "loads" },
