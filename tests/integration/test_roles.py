@@ -122,7 +122,7 @@ def test_databases_that_migrate_at_the_same_time_make_the_roles_once(server: Pos
     assert [found.refused for found in migrated] == [[]] * len(databases)
     for uri in databases:
         with connect(uri) as connection:
-            assert connection.execute("select count(*) from pg_roles where rolname like 'penstock%'").fetchone() == (5,)
+            assert connection.execute("select count(*) from pg_roles where rolname like 'penstock%'").fetchone() == (6,)
             assert arrange_roles(connection) == []
 
 
