@@ -57,11 +57,6 @@ where not exists (select from penstock_affected a where ({affected_key}) = ({top
 order by {key}
 on conflict ({key}) do update set {assignments} where r._offset < excluded._offset
 
--- name: drop_plain_tops
--- Leaves the rows of contested keys.
-delete from penstock_tops t
-where not exists (select from penstock_affected a where ({affected_key}) = ({top_key}))
-
 -- name: add_known_tops
 -- Adds what the result already knows of the contested keys: the visible row, and the rows that are kept beside it.
 insert into penstock_tops ({columns}, _deleted)
@@ -69,13 +64,18 @@ select {columns}, false from {table} join penstock_affected using ({key})
 union all
 select {columns}, _deleted from {guards} join penstock_affected using ({key})
 
+-- name: find_all_keys
+-- All keys of the picked rows.
+create temporary table penstock_affected on commit drop as select distinct {key} from penstock_tops
+
 -- name: rank_tops
--- The newest row of each key and partition in the newest generation of the key, and its place among the partitions: the
--- later timestamp wins, then the higher partition.
+-- The newest row of each affected key and partition in the newest generation of the key, and its place among the
+-- partitions: the later timestamp wins, then the higher partition.
 create temporary table penstock_ranked on commit drop as
 select {columns}, _deleted, row_number() over (partition by {key} order by _timestamp desc nulls last, _partition desc) as _place
 from (select distinct on ({key}, _partition) {columns}, _deleted
-      from (select t.*, max(_generation) over (partition by {key}) as _newest from penstock_tops t) t
+      from (select t.*, max(_generation) over (partition by {key}) as _newest
+            from penstock_tops t join penstock_affected a using ({key})) t
       where _generation = _newest
       order by {key}, _partition, _offset desc) t
 
