@@ -232,6 +232,29 @@ def test_a_result_never_takes_over_a_table_that_exists(start: Start) -> None:
         loader.load()
 
 
+def test_two_pipelines_never_share_the_table_of_a_result(start: Start) -> None:
+    _, loader = begin(start, NEWEST)
+    loader.load()
+    other = declare(loader.pipeline.topic, name="others", columns=CUSTOMERS, results=[NEWEST])
+
+    with pytest.raises(WrongUseError, match=r"another pipeline of this database has the result analytics\.newest"):
+        replace(loader, pipeline=other).load()
+
+
+def test_a_rebuild_never_takes_over_a_table_that_exists(start: Start) -> None:
+    _, loader = begin(start)
+    loader.load()
+    changed = change(loader, NEWEST)
+    with psycopg.connect(loader.settings.db) as connection:
+        connection.execute("create table analytics.newest (n int)")
+        connection.execute("insert into analytics.newest values (1)")
+
+    with pytest.raises(WrongUseError, match="exists, and it is not a result"):
+        rebuild_result(changed.settings.db, changed.pipeline, "analytics.newest", "ann", lambda _: None)
+
+    assert loader.query("select n from analytics.newest") == [(1,)]
+
+
 def test_a_result_that_is_no_longer_declared_stays_as_it_is(start: Start) -> None:
     account, loader = begin(start, NEWEST)
     loader.load()
@@ -241,6 +264,10 @@ def test_a_result_that_is_no_longer_declared_stays_as_it_is(start: Start) -> Non
 
     assert newest(changed) == [("c0", 6), ("c1", 7), ("c2", 8)]
     assert changed.query("select count(*) from penstock.results") == [(0,)]
+    assert changed.query("select relname from pg_class where relname like 'guards%'") == []
+    again = change(loader, NEWEST)
+    rebuild_result(again.settings.db, again.pipeline, "analytics.newest", "ann", lambda _: None)
+    assert newest(again) == [("c0", 9), ("c1", 7), ("c2", 8)]
 
 
 def test_publishing_again_changes_no_result(start: Start) -> None:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
+from penstock import advice
 from penstock.declaration.results import Result
+from penstock.errors import WrongUseError
 from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
@@ -65,9 +68,7 @@ def has_published(connection: Connection, pipeline_id: int) -> bool:
 
 def add_result(connection: Connection, pipeline_id: int, result: Result, state: ResultState) -> int:
     """Add a result, and return its number."""
-    definition = Jsonb(result.model_dump(mode="json"))
-    where = {"pipeline_id": pipeline_id, "table_name": str(result.table)}
-    return _statements.fetch_value(connection, int, "add_result", **where, definition=definition, state=state)
+    return _add(connection, "add_result", pipeline_id, result, state=state)
 
 
 def remove_results(connection: Connection, result_ids: Sequence[int]) -> None:
@@ -82,9 +83,7 @@ def mark_changed(connection: Connection, result_ids: Sequence[int], load_id: int
 
 def begin_building(connection: Connection, pipeline_id: int, result: Result) -> int:
     """Begin the rebuild of a result, and return its number."""
-    definition = Jsonb(result.model_dump(mode="json"))
-    where = {"pipeline_id": pipeline_id, "table_name": str(result.table)}
-    return _statements.fetch_value(connection, int, "begin_building", **where, definition=definition)
+    return _add(connection, "begin_building", pipeline_id, result)
 
 
 def find_piece(connection: Connection, known: KnownResult, most: int) -> Piece:
@@ -101,3 +100,14 @@ def mark_built(connection: Connection, result_id: int, until_load: int) -> None:
 def finish_building(connection: Connection, result_id: int) -> None:
     """Make a rebuilt result the current one."""
     _statements.execute(connection, "finish_building", result_id=result_id)
+
+
+def _add(connection: Connection, statement: str, pipeline_id: int, result: Result, **values: object) -> int:
+    definition = Jsonb(result.model_dump(mode="json"))
+    where = {"pipeline_id": pipeline_id, "table_name": str(result.table), "definition": definition}
+    try:
+        return _statements.fetch_value(connection, int, statement, **where, **values)
+    except psycopg.errors.UniqueViolation as error:
+        raise WrongUseError(
+            f"another pipeline of this database has the result {result.table}.", next_step=advice.OTHER_RESULT_TABLE
+        ) from error

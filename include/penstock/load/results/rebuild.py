@@ -29,6 +29,7 @@ from penstock.load.results.tables import (
     create_tables,
     drop_tables,
     ensure_schema,
+    refuse_other_table,
     table_exists,
 )
 from penstock.target.postgres.leaves import move_table
@@ -92,6 +93,7 @@ def _begin(connection: Connection, pipeline: Pipeline, result: Result) -> KnownR
         raise WrongUseError(
             "it has loaded nothing yet.", pipeline=pipeline.name, next_step=advice.run_pipeline_or_dag(pipeline.name)
         )
+    refuse_other_table(connection, pipeline, result)
     known = [each for each in ledger_result.read_results(connection, pipeline_id)
              if each.table_name == str(result.table) and each.state != ResultState.CURRENT]  # fmt: skip
     for each in known:

@@ -44,7 +44,10 @@ def prepare_results(connection: Connection, pipeline: Pipeline) -> None:
         return
     known = read_results(connection, pipeline_id)
     declared = {str(result.table): upsert.name_columns(pipeline, result) for result in pipeline.results}
-    remove_results(connection, [each.result_id for each in known if _is_outdated(each, declared)])
+    for each in known:
+        if _is_outdated(each, declared):
+            remove_results(connection, [each.result_id])
+            drop_tables(connection, each.result_id)
     for name, result in declared.items():
         if any(each.table_name == name and each.result == result for each in known):
             continue
@@ -56,7 +59,6 @@ def prepare_results(connection: Connection, pipeline: Pipeline) -> None:
             if each.table_name == name:
                 remove_results(connection, [each.result_id])
                 drop_tables(connection, each.result_id)
-                connection.execute(sql.SQL("drop table if exists {}").format(target_identifier(result.table)))
         _create(connection, pipeline, add_result(connection, pipeline_id, result, ResultState.CURRENT), result)
 
 
@@ -68,14 +70,26 @@ def _is_outdated(known: KnownResult, declared: dict[str, Result]) -> bool:
 
 def _create(connection: Connection, pipeline: Pipeline, result_id: int, result: Result) -> None:
     table = target_identifier(result.table)
-    if table_exists(connection, table):
+    refuse_other_table(connection, pipeline, result)
+    ensure_schema(connection, result)
+    connection.execute(sql.SQL("drop table if exists {}").format(table))
+    create_tables(connection, pipeline, result_id, result, table)
+
+
+def refuse_other_table(connection: Connection, pipeline: Pipeline, result: Result) -> None:
+    """Refuse a table that exists and that no result of the pipeline has made: its rows would be lost."""
+    table = target_identifier(result.table).as_string(None)
+    if False in _statements.fetch_values(connection, bool, "is_own", table=table, comment=_describe(pipeline)):
         raise DeclarationError(
             f"the table {result.table} exists, and it is not a result of this pipeline.",
             pipeline=pipeline.name,
             next_step=advice.OTHER_RESULT_TABLE,
         )
-    ensure_schema(connection, result)
-    create_tables(connection, pipeline, result_id, result, table)
+
+
+def _describe(pipeline: Pipeline) -> str:
+    """The comment on the tables of results, by which Penstock knows them again."""
+    return f"A result of the pipeline {pipeline.name}"
 
 
 def table_exists(connection: Connection, table: sql.Identifier) -> bool:
@@ -99,6 +113,8 @@ def create_tables(
         upsert.create_tables(connection, pipeline, result, table, upsert.guards_table(result_id))
     else:
         statements.create_table(connection, result, table)
+    comment = sql.SQL("comment on table {} is {}").format(table, sql.Literal(_describe(pipeline)))
+    connection.execute(comment)
 
 
 def drop_tables(connection: Connection, result_id: int) -> None:
