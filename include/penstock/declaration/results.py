@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, StrictStr, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictStr, WithJsonSchema
 
 from penstock.declaration.columns import families_of, parse_type
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
@@ -49,11 +49,6 @@ class Result(BaseModel):
     deleted_when: StrictStr | None = Field(
         default=None,
         description="upsert: a condition in SQL over the columns of the row, such as op = 'D'; the row deletes its key",
-    )
-    keep_guards_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
-        default=None,
-        description="upsert: how many days a deletion is remembered, so that an older record cannot bring the key "
-        "back; null for ever",
     )
     check: StrictStr | None = Field(
         default=None,
@@ -115,9 +110,8 @@ def _find_sql_mistakes(
 ) -> Iterator[tuple[Place, str]]:
     if result.get("mode") != "sql":
         return
-    for name in ("deleted_when", "keep_guards_days"):
-        if result.get(name) is not None:
-            yield (name,), "has no effect on mode: sql; allowed: with mode: upsert"
+    if result.get("deleted_when") is not None:
+        yield ("deleted_when",), "has no effect on mode: sql; allowed: with mode: upsert"
     if not isinstance(result.get("statements"), str):
         yield ("sql",), "is missing; allowed: the name of a file in the folder results, or `statements`"
     pairs = _pairs(result)
