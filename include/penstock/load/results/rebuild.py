@@ -129,8 +129,9 @@ def _switch(connection: Connection, pipeline: Pipeline, result_id: int) -> tuple
     result, built = known.result, building_table(result_id)
     earlier = [each for each in ledger_result.read_results(connection, pipeline_id)
                if each.table_name == known.table_name and each.result_id != result_id]  # fmt: skip
-    changed = _equalize(connection, result, built) if _has_columns_of(connection, result, built) else None
-    if changed is None:
+    if _has_columns_of(connection, result, built):
+        changed = _equalize(connection, result, built)
+    else:
         changed = _replace(connection, pipeline, result, built)
     ledger_result.remove_results(connection, [each.result_id for each in earlier])
     for each in earlier:
