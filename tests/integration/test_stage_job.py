@@ -18,10 +18,12 @@ import psycopg
 import pytest
 
 from penstock.errors import FencedError, StageError
+from penstock.model.ranges import Range
 from penstock.spark.class_archive import make_archive
 from penstock.spark.submit import (
     QUICK_START,
     QUIET_ARCHIVE,
+    choose_code,
     choose_java_options,
     find_spark_submit,
     make_environment,
@@ -120,6 +122,12 @@ def test_a_submission_holds_no_secret_and_its_arguments_are_ids(db: str, account
 )
 def test_a_jvm_with_much_work_keeps_its_second_compiler(reader: str, offsets: int | None, quick: bool) -> None:
     assert (QUICK_START in (choose_java_options(reader, offsets) or "")) == quick
+
+
+@pytest.mark.parametrize(("ranges", "coded"), [([], True), ([250, 251], True), ([1, 499], False), ([0], False)])
+def test_spark_makes_no_code_for_ranges_of_a_few_records(ranges: list[int], coded: bool) -> None:
+    chosen = choose_code([Range(partition, 10, 10 + length) for partition, length in enumerate(ranges)])
+    assert (chosen == {}) == coded
 
 
 def test_the_zip_for_the_executors_is_reproducible_and_holds_the_sql(tmp_path: Path) -> None:

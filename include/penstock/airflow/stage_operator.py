@@ -79,9 +79,9 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _submit(self, settings: Settings, load: Load, attempt: int, context: Context) -> None:
         from penstock.spark.submit import make_submission
 
-        reader, offsets = load.declaration.reader, sum(map(len, load.ranges))
+        reader = load.declaration.reader
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-            submission = make_submission(settings, load.load_id, attempt, reader, Path(folder), offsets)
+            submission = make_submission(settings, load.load_id, attempt, reader, Path(folder), load.ranges)
             self._apply(submission)
             with _environment(submission.env):
                 self._run(context)
