@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.airflow.dags.audit import make_audit_dag
-from penstock.airflow.declarations import read_valid
+from penstock.airflow.dags.audit import make_audit_dag, name_pipeline
+from penstock.airflow.declarations import read_needed
 
-pipelines = read_valid()
+pipelines = read_needed(name_pipeline)
 if pipelines:
     make_audit_dag(pipelines)

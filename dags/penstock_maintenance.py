@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.airflow.dags.maintenance import make_maintenance_dag
-from penstock.airflow.declarations import read_valid
+from penstock.airflow.declarations import read_needed
 
-pipelines = read_valid()
+pipelines = read_needed(str)
 if pipelines:
     make_maintenance_dag(pipelines)

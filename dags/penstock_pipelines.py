@@ -6,7 +6,7 @@ A DAG that Airflow refuses is left out here, and is an import error of penstock_
 from __future__ import annotations
 
 from penstock.airflow.dags.pipeline import make_each
-from penstock.airflow.declarations import read_valid
+from penstock.airflow.declarations import read_needed
 
-made, _ = make_each(read_valid())
+made, _ = make_each(read_needed())
 globals().update(made)

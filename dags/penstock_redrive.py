@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.airflow.dags.redrive import make_redrive_dag
-from penstock.airflow.declarations import read_valid
+from penstock.airflow.declarations import list_names
 
-pipelines = [pipeline.name for pipeline in read_valid()]
+pipelines = list_names()
 if pipelines:
     make_redrive_dag(pipelines)

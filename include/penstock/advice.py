@@ -246,6 +246,16 @@ def resume_backfills(pipeline: str, backfills: Sequence[str]) -> str:
     return f"wait for their end; if no process works on them, resume them: {', '.join(commands)}"
 
 
+def resume_without_airflow(pipeline: str, backfill_id: int) -> str:
+    """A backfill with more loads than Airflow takes; the command line has no such limit."""
+    return f"`penstock backfill {pipeline} --resume {backfill_id}`"
+
+
+def raise_records_per_load(records: int) -> str:
+    """A backfill with more loads than Airflow takes; `records` is the least cap that fits."""
+    return f"trigger the DAG with `records_per_load` of {records} or more, or use `penstock backfill`."
+
+
 def fill_rest_or_roll_back(pipeline: str) -> str:
     """A rollback that cannot be undone, because other loads hold some of its offsets."""
     return f"load the rest: `penstock backfill {pipeline} --gaps`; or roll those loads back first."

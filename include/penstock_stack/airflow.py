@@ -30,7 +30,11 @@ exec {program} "$@"
 # Requests to this machine must not go through a proxy.
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 BACKFILL_POOL = "penstock_backfill"
-POOL_DESCRIPTION = "The number of loads of backfills that are staged at the same time."
+STAGE_POOL = "penstock_stage"
+POOLS = (
+    (BACKFILL_POOL, 1, "The number of loads of backfills that are staged at the same time."),
+    (STAGE_POOL, 4, "The number of loads of all pipelines that are staged at the same time."),
+)
 COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -76,12 +80,12 @@ class Airflow:
         # After a kill some components may still run, and would continue to schedule tasks.
         self.kill()
         ports.refuse_taken(self.port, self.name, self.option)
-        environment = make_environment(self._site) | self._extra
+        environment = make_environment(self._site) | {"PENSTOCK_STAGE_POOL": STAGE_POOL} | self._extra
         argv = [str(self._wrapper()), "standalone"]
         process = processes.start(argv, log=self.log, folder=self.folder.parent, extra=environment)
         processes.write_record(self._record, process)
         processes.await_start(process, self.is_healthy, 240, self.name, self.log)
-        self._open_pool()
+        self._open_pools()
 
     def stop(self, grace: float = 10.0) -> None:
         """Stop all its processes, running tasks too; the next run of a pipeline plans an interrupted load again."""
@@ -112,19 +116,16 @@ class Airflow:
         """The ids of all its processes."""
         return [member.pid for member in self._members()]
 
-    def _open_pool(self) -> None:
-        """Make the pool for the staging of backfills, unless it exists: a person may have changed it."""
+    def _open_pools(self) -> None:
+        """Make the pools of stages, unless they exist: a person may have changed them."""
         with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
             login = {"username": self.user, "password": self.password()}
             token = client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
-            pool = {
-                "name": BACKFILL_POOL,
-                "slots": 1,
-                "description": "The number of loads of backfills that are staged at the same time.",
-            }
-            reply = client.post("/api/v2/pools", json=pool, headers={"Authorization": f"Bearer {token}"})
-            if reply.status_code != httpx.codes.CONFLICT:
-                reply.raise_for_status()
+            for name, slots, description in POOLS:
+                pool = {"name": name, "slots": slots, "description": description}
+                reply = client.post("/api/v2/pools", json=pool, headers={"Authorization": f"Bearer {token}"})
+                if reply.status_code != httpx.codes.CONFLICT:
+                    reply.raise_for_status()
 
     def _ask_health(self) -> dict[str, Any]:
         try:

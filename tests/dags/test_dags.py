@@ -31,16 +31,17 @@ OWN = {
 BROKEN = "name: broken\ntopic: clicks\nvalue: avro\ncolumns:\n  id: {type: bigfoot}\ntarget: analytics.clicks\n"
 
 
-def describe(pipelines: Path, folder: Path) -> dict[str, Any]:
-    """Parse the repository's DAG folder in a process of its own."""
+def describe(pipelines: Path, folder: Path, file: str = "", **variables: str) -> dict[str, Any]:
+    """Parse the repository's DAG folder, or a file of it, in a process of its own."""
     report = folder / "report.json"
     environment = os.environ | {
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "PENSTOCK_PIPELINES": str(pipelines),
+        **variables,
     }
     script = Path(__file__).with_name("describe_dags.py")
-    argv = [sys.executable, str(script), str(REPOSITORY / "dags"), str(report)]
+    argv = [sys.executable, str(script), str(REPOSITORY / "dags" / file), str(report)]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(report.read_text(encoding="utf-8")))
@@ -126,6 +127,54 @@ def test_waiting_records_start_a_pipeline_beside_its_schedule(tmp_path: Path) ->
     assert "0 * * * *" in timed
     assert "penstock://untimed/waiting" in untimed
     assert "1,000 offsets wait or a record waits for 15m" in parsed["dags"]["timed"]["dag"]["doc_md"]
+
+
+@pytest.mark.parametrize(
+    ("file", "dag", "task", "tasks"),
+    [
+        ("penstock_pipelines.py", "two", "plan", TASKS),
+        ("penstock_audit.py", "penstock_audit", "verify_two", ["verify_two", "examine_two"]),
+        ("penstock_maintenance.py", "penstock_maintenance", "two", ["two"]),
+        ("penstock_verify.py", "penstock_verify", "verify", ["verify"]),
+    ],
+)
+def test_the_start_of_a_task_makes_one_dag_and_reads_one_declaration_at_most(
+    tmp_path: Path, file: str, dag: str, task: str, tasks: list[str]
+) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    for name in ("two", "three", "zero"):
+        write_declaration(pipelines, "clicks", name=name, target=f"analytics.{name}")
+    context = {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag, "_AIRFLOW_PARSING_CONTEXT_TASK_ID": task}
+    started = describe(pipelines, tmp_path, file, **context)
+    assert started["errors"] == {}
+    assert list(started["dags"]) == [dag]
+    assert list(tasks_of(started["dags"][dag]["dag"])) == tasks
+    # The texts of files before it are searched for its target; none of them is read as a declaration.
+    assert set(started["pipelines"]) <= {"two.yaml", "three.yaml"}
+    assert describe(pipelines, tmp_path, file)["pipelines"] == ["three.yaml", "two.yaml", "zero.yaml"]
+
+
+def test_stages_take_slots_of_the_pool_that_the_environment_names(tmp_path: Path, orders: dict[str, Any]) -> None:
+    pipelines = REPOSITORY / "include" / "pipelines"
+    named = describe(pipelines, tmp_path, "penstock_pipelines.py", PENSTOCK_STAGE_POOL="shared")
+    pools = {name: task.get("pool") for name, task in tasks_of(named["dags"]["orders"]["dag"]).items()}
+    assert pools.pop("stage") == "shared"
+    assert "shared" not in pools.values()
+    # A pool that does not exist would hold the stages back, and default_pool always exists.
+    assert tasks_of(orders)["stage"].get("pool", "default_pool") == "default_pool"
+
+
+def test_a_spread_schedule_keeps_a_minute_of_its_own(tmp_path: Path) -> None:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    for name in ("orders", "clicks"):
+        write_declaration(pipelines, "clicks", name=name, target=f"analytics.{name}", spread=True)
+    write_declaration(pipelines, "clicks", name="nightly", spread=True, schedule="0 3 * * mon-fri", target="a.nightly")
+    dags = describe(pipelines, tmp_path, "penstock_pipelines.py")["dags"]
+    crons = {name: plain(each["dag"]["timetable"])["expression"] for name, each in dags.items()}
+    assert crons == {"orders": "28 * * * *", "clicks": "55 * * * *", "nightly": "46 3 * * mon-fri"}
+    assert f"on the schedule `{crons['orders']}`" in dags["orders"]["dag"]["doc_md"]
 
 
 def test_whole_hours_have_a_task_only_if_they_are_published(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -13,9 +14,9 @@ from confluent_kafka import Producer
 
 from declaring import COLUMNS, declare
 from loading_process import await_blocked
-from penstock.backfill.plan import preview_backfill
+from penstock.backfill.plan import plan_backfill, preview_backfill
 from penstock.backfill.request import AllGaps, ByOffsets, ByTime, Request, Span
-from penstock.backfill.run import renew_loads, run_backfill
+from penstock.backfill.run import renew_loads, resume_backfill, run_backfill
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import FencedError, PenstockError, WrongUseError
 from penstock.ledger.connection import open_ledger
@@ -176,6 +177,30 @@ def test_a_refused_backfill_writes_nothing_and_a_dry_run_neither(start: Start) -
     assert refused.value.exit_code == 2
     assert loader.query("select count(*) from penstock.backfill") == [(0,)]
     assert loader.query("select count(*) from penstock.load") == [(1,)]
+
+
+def test_a_backfill_of_more_loads_than_the_scheduler_takes_writes_nothing(start: Start) -> None:
+    account, loader = start()
+    account.send_orders(50)
+    roll_back(loader.db, loader.load(), "ann", "a mistake")
+    kafka = {"bootstrap.servers": loader.bootstrap}
+    request = Request(AllGaps(), "ann", offsets_per_load=2, most_loads=4)
+    before = loader.query("select (select count(*) from penstock.load), (select count(*) from penstock.backfill)")
+
+    with pytest.raises(WrongUseError, match="would be 25 loads, and Airflow maps at most 4 tasks") as refused:
+        plan_backfill(loader.db, kafka, loader.pipeline, request, "many")
+
+    assert "`records_per_load` of 13 or more" in refused.value.next_step
+    assert (
+        loader.query("select (select count(*) from penstock.load), (select count(*) from penstock.backfill)") == before
+    )
+    planned = plan_backfill(loader.db, kafka, loader.pipeline, replace(request, offsets_per_load=13), "few")
+    assert planned.backfill_id is not None
+    assert len(planned.load_ids) == 4
+    with pytest.raises(WrongUseError, match=r"4 loads of backfill .* are unfinished, .* at most 3") as refused:
+        resume_backfill(loader.db, loader.pipeline, planned.backfill_id, 3)
+    assert refused.value.next_step == f"`penstock backfill {loader.pipeline.name} --resume {planned.backfill_id}`"
+    assert len(resume_backfill(loader.db, loader.pipeline, planned.backfill_id, 4)) == 4
 
 
 def test_a_backfill_planned_again_by_the_same_run_is_the_same(start: Start) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -211,6 +212,8 @@ def test_a_mistake_is_reported_at_its_place_with_the_allowed_values(
         ({"window": "22:00-06:00", "schedule": "0 12 * * *"}, "window", "has no time in the window"),
         ({"rate": 0}, "rate", "1"),
         ({"load_when": {"min_records": 5}, "schedule": "@once"}, "schedule", "cannot be joined with load_when"),
+        ({"spread": True, "schedule": "*/5 * * * *"}, "spread", "is not at minute 0"),
+        ({"spread": True, "schedule": None}, "spread", "is not at minute 0"),
     ],
 )
 def test_mistakes_in_load_when_window_and_rate_are_named(declared: dict[str, Any], place: str, message: str) -> None:
@@ -308,6 +311,14 @@ def test_a_declaration_in_the_ledger_is_not_refused_by_newer_rules() -> None:
         Pipeline.model_validate(kept)
     assert Pipeline.read_kept(kept).schedule == "0 0 30 2 *"
     assert Pipeline.read_kept(json.dumps(kept)) == Pipeline.read_kept(kept)
+
+
+def test_a_spread_schedule_covers_the_minutes_of_the_hour_evenly() -> None:
+    minutes = Counter(int(str(declare(name=f"p{number}", spread=True).times).split()[0]) for number in range(600))
+    assert len(minutes) == 60
+    assert max(minutes.values()) < 30
+    assert declare(spread=True, schedule="@daily").times == declare(spread=True).times.replace("* *", "0 *", 1)  # type: ignore[union-attr]
+    assert declare().times == "@hourly"
 
 
 def test_a_schedule_may_be_null() -> None:

@@ -1,4 +1,8 @@
-"""The declared pipelines for DAG files: the valid ones, and the mistakes of the invalid ones."""
+"""The declared pipelines for DAG files: the valid ones, and the mistakes of the invalid ones.
+
+Airflow parses a DAG file again at the start of each of its tasks, and names the DAG and the task then. Such a start
+reads one declaration at most, so its cost does not grow with the number of pipelines.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow.sdk import get_parsing_context
+
+from penstock.declaration.files import list_files
 from penstock.declaration.pipeline import Pipeline, join_errors, read_each
 from penstock.declaration.pipeline import read_named as read_declared
-from penstock.errors import DeclarationError
+from penstock.errors import DeclarationError, WrongUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # In a checkout the folder of declarations is beside the package.
 BESIDE = Path(__file__).parents[2] / "pipelines"
@@ -20,6 +27,28 @@ BESIDE = Path(__file__).parents[2] / "pipelines"
 def read_valid() -> list[Pipeline]:
     """Read the pipelines with a valid declaration. An invalid declaration hides no other pipeline."""
     return [read for read in _read().values() if isinstance(read, Pipeline)]
+
+
+def read_needed(name_of_task: Callable[[str], str] | None = None) -> list[Pipeline]:
+    """Read the valid pipelines that a parse needs: all of them, or the one of the task that starts.
+
+    Its name is the DAG's id, or `name_of_task` finds it in the task's id.
+    """
+    parsing = get_parsing_context()
+    if parsing.dag_id is None:
+        return read_valid()
+    name = parsing.dag_id if name_of_task is None else name_of_task(parsing.task_id or "")
+    try:
+        return [read_named(name)]
+    except (DeclarationError, WrongUseError):
+        return []  # the DAG processor shows the mistake
+
+
+def list_names() -> list[str]:
+    """List the pipelines that a form offers: those with a valid declaration. A task that starts is not a form."""
+    if get_parsing_context().dag_id is None:
+        return [pipeline.name for pipeline in read_valid()]
+    return list(dict.fromkeys(path.stem for path in list_files(find_folder())))
 
 
 def read_named(name: str) -> Pipeline:
@@ -38,6 +67,11 @@ def raise_invalid(refused: Mapping[str, Exception]) -> None:
 
 def _read() -> dict[Path, Pipeline | DeclarationError]:
     return read_each(find_folder())
+
+
+def find_stage_pool() -> str:
+    """The pool whose slots the stages of all pipelines share. Airflow starts no task of a pool that does not exist."""
+    return os.environ.get("PENSTOCK_STAGE_POOL") or "default_pool"
 
 
 def find_folder() -> Path:

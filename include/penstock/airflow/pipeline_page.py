@@ -99,7 +99,7 @@ def write_page(pipeline: Pipeline) -> str:
 
 
 def _explain_schedule(pipeline: Pipeline) -> str:
-    schedule = f"on the schedule `{pipeline.schedule}`" if pipeline.schedule else "when triggered by hand"
+    schedule = f"on the schedule `{pipeline.times}`" if pipeline.times else "when triggered by hand"
     if pipeline.window:
         schedule = f"{schedule}, within {pipeline.window}"
     when = pipeline.load_when

@@ -218,6 +218,7 @@ def _draft(
     refuse_other_identity(pipeline, ledger.identity.cluster_id, ledger.identity.topic_id, answers.log)
     _refuse_truncated(pipeline, answers.known)
     choice = _choose(pipeline, request, answers)
+    _refuse_too_many(pipeline, request, choice)
     loads = tuple(cut_loads(list(choice.ranges), _offsets_per_load(pipeline, request)))
     past = [PastLoad(each.offsets, each.seconds) for each in read_durations(connection, pipeline_id)]
     seconds = estimate_seconds(past, [sum(map(len, ranges)) for ranges in loads])
@@ -229,6 +230,18 @@ def _refuse_truncated(pipeline: Pipeline, known: Known) -> None:
     truncated = [fault for fault in find_faults(known.positions, known.log) if fault.kind != "log_start_passed"]
     if truncated:
         raise make_log_error(pipeline, truncated)
+
+
+def _refuse_too_many(pipeline: Pipeline, request: Request, choice: Choice) -> None:
+    offsets = sum(map(len, choice.ranges))
+    loads = -(-offsets // _offsets_per_load(pipeline, request))
+    if request.most_loads is not None and loads > request.most_loads:
+        raise WrongUseError(
+            f"the backfill would be {loads:,} loads, and Airflow maps at most {request.most_loads:,} tasks "
+            "(its setting core.max_map_length); nothing is started.",
+            pipeline=pipeline.name,
+            next_step=advice.raise_records_per_load(-(-offsets // request.most_loads)),
+        )
 
 
 def _offsets_per_load(pipeline: Pipeline, request: Request) -> int:

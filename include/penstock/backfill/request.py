@@ -71,6 +71,7 @@ class Request:
     actor: str
     replace: bool = False
     offsets_per_load: int | None = None
+    most_loads: int | None = None  # the most loads that the scheduler of the backfill takes
 
 
 def read_selection(offsets: Sequence[str], since: datetime | None, until: datetime | None, *, gaps: bool) -> Selection:

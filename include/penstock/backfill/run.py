@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.settings import Settings
 
+UNFINISHED = (LoadState.FAILED, *OPEN_STATES)
+
 
 def run_backfill(
     settings: Settings,
@@ -54,13 +56,28 @@ def run_backfill(
     return progress
 
 
-def resume_backfill(db: str, pipeline: Pipeline, backfill_id: int) -> list[int]:
-    """Find the unfinished loads of a backfill for another process to finish; failed ones are planned again."""
+def resume_backfill(db: str, pipeline: Pipeline, backfill_id: int, most_loads: int) -> list[int]:
+    """Find the unfinished loads of a backfill for another process to finish; failed ones are planned again.
+
+    More than `most_loads` are refused before anything is written.
+    """
     with closing(open_ledger(db)) as session:
         session.autocommit = True
         _lock(session, pipeline, backfill_id)
         with open_ledger(db) as connection:
+            _refuse_too_many(connection, pipeline, backfill_id, most_loads)
             return renew_loads(connection, pipeline, backfill_id)
+
+
+def _refuse_too_many(connection: Connection, pipeline: Pipeline, backfill_id: int, most_loads: int) -> None:
+    loads = sum(state in UNFINISHED for state in read_backfill_loads(connection, backfill_id).values())
+    if loads > most_loads:
+        raise WrongUseError(
+            f"{loads:,} loads of backfill {backfill_id} are unfinished, and Airflow maps at most {most_loads:,} tasks "
+            "(its setting core.max_map_length); nothing is started.",
+            pipeline=pipeline.name,
+            next_step=advice.resume_without_airflow(pipeline.name, backfill_id),
+        )
 
 
 def _lock(session: Connection, pipeline: Pipeline, backfill_id: int) -> None:
@@ -105,7 +122,7 @@ def renew_loads(connection: Connection, pipeline: Pipeline, backfill_id: int) ->
         if state == LoadState.FAILED
         else load_id
         for load_id, state in read_backfill_loads(connection, backfill_id).items()
-        if state in (LoadState.FAILED, *OPEN_STATES)
+        if state in UNFINISHED
     ]
 
 

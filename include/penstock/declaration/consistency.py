@@ -18,6 +18,7 @@ from penstock.declaration.mistakes import Mistake, Place, clip, suggest
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 from penstock.declaration.results import find_result_mistakes
 from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes, list_conditions
+from penstock.declaration.schedules import can_spread, spread
 from penstock.declaration.starts import never_meets
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *find_result_mistakes(written, names, _types(written)),
         *_suites(written),
         *_load_when(written),
+        *_spread(written),
         *_window(written),
     ]
 
@@ -53,8 +55,17 @@ def _load_when(written: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("schedule",), what)
 
 
+def _spread(written: Mapping[str, Any]) -> Iterator[Mistake]:
+    schedule = written.get("schedule", "@hourly")
+    if written.get("spread") is True and not (isinstance(schedule, str) and can_spread(schedule)):
+        what = f"the schedule {clip(schedule)} is not at minute 0; allowed: true with a schedule at minute 0, or false"
+        yield Mistake(("spread",), what)
+
+
 def _window(written: Mapping[str, Any]) -> Iterator[Mistake]:
     schedule, window = written.get("schedule", "@hourly"), written.get("window")
+    if isinstance(schedule, str) and written.get("spread") is True:
+        schedule = spread(schedule, str(written.get("name")))
     if isinstance(schedule, str) and isinstance(window, str) and never_meets(schedule, window):
         what = (
             f"the schedule {clip(schedule)} has no time in the window {clip(window)}; allowed: hours in which it runs"

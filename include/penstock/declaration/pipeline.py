@@ -33,7 +33,7 @@ from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
 from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
 from penstock.declaration.results import Result
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
-from penstock.declaration.schedules import check_schedule
+from penstock.declaration.schedules import check_schedule, spread
 from penstock.declaration.starts import LoadingHours, LoadWhen, check_hours, parse_hours
 from penstock.errors import DeclarationError, WrongUseError
 
@@ -169,6 +169,11 @@ class Pipeline(BaseModel):
         default="@hourly",
         description="when to load: five cron fields, a preset such as @hourly, or null for by hand only",
     )
+    spread: StrictBool = Field(
+        default=False,
+        description="load at a minute of the hour that depends on the pipeline's name alone, in place of minute 0, so "
+        "that many pipelines do not start at once",
+    )
     load_when: LoadWhen | None = Field(
         default=None,
         description="{min_records, max_wait}: waiting records that start a load between the times of the schedule; "
@@ -299,6 +304,11 @@ class Pipeline(BaseModel):
     timeout_minutes: Annotated[StrictInt, Field(ge=1, le=10_080)] = Field(
         default=120, description="the timeout of a task in minutes"
     )
+
+    @property
+    def times(self) -> str | None:
+        """The schedule as Airflow runs it: with `spread`, at a minute of its own."""
+        return spread(self.schedule, self.name) if self.schedule and self.spread else self.schedule
 
     @property
     def loading_hours(self) -> LoadingHours | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from hashlib import sha256
 
 from penstock.declaration.mistakes import clip
 
@@ -71,6 +72,19 @@ def _ever_runs(cron: str) -> bool:
     except CroniterBadDateError:
         return False
     return True
+
+
+def spread(schedule: str, name: str) -> str:
+    """Move a schedule of minute 0 to a minute that depends on the name alone; any other schedule stays as it is."""
+    if not can_spread(schedule):
+        return schedule
+    minute = int.from_bytes(sha256(name.encode()).digest()[:8]) % 60
+    return " ".join([str(minute), *(as_cron(schedule) or schedule).split()[1:]])
+
+
+def can_spread(schedule: str) -> bool:
+    """Whether a schedule has one time an hour at most, at minute 0."""
+    return (as_cron(schedule) or "").split()[:1] == ["0"]
 
 
 def as_cron(schedule: str) -> str | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
 
 DAG_ID = "penstock_audit"
+SIDE_BY_SIDE = 4
 
 PAGE = """\
 # The daily audit
@@ -44,8 +45,9 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
         schedule="@daily",
         catchup=False,
         max_active_runs=1,
-        # It takes as much of the machine to read the log again as to load it.
-        max_active_tasks=1,
+        # It takes as much of the machine to read the log again as to load it, so only a few pipelines take their turn
+        # at the same time.
+        max_active_tasks=SIDE_BY_SIDE,
         tags=["penstock"],
         default_args={"owner": "penstock"},
         params={
@@ -60,6 +62,11 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
                     **_for_each_task(pipeline),
                 )
     return dag
+
+
+def name_pipeline(task_id: str) -> str:
+    """The pipeline of a task."""
+    return task_id.partition("_")[2]
 
 
 def _for_each_task(pipeline: Pipeline) -> dict[str, Any]:

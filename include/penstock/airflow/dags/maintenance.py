@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DAG_ID = "penstock_maintenance"
 # Not at the full hour, when pipelines publish their loads.
 DAILY = "23 3 * * *"
+SIDE_BY_SIDE = 4
 
 PAGE = """\
 # Maintain the targets
@@ -46,7 +47,7 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
         # The next run does the work of a missed run.
         catchup=False,
         max_active_runs=1,
-        max_active_tasks=1,
+        max_active_tasks=SIDE_BY_SIDE,
         tags=["penstock"],
         default_args={
             "owner": "penstock",

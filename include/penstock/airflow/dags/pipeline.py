@@ -15,6 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
 from penstock.airflow.deadlines import make_deadline
+from penstock.airflow.declarations import find_stage_pool
 from penstock.airflow.failures import PipelineNotifier, log_retry
 from penstock.airflow.load_link import LoadOperator, PlanOperator
 from penstock.airflow.pipeline_page import write_page
@@ -90,7 +91,7 @@ def make_dag(pipeline: Pipeline) -> DAG:
             ignore_downstream_trigger_rules=False,
         )
         load_id: Any = plan.output
-        stage = StageOperator(task_id="stage", load_id=load_id)
+        stage = StageOperator(task_id="stage", load_id=load_id, pool=find_stage_pool())
         validate = LoadOperator(task_id="validate", python_callable=steps.validate, op_args=[load_id])
         publish = LoadOperator(
             task_id="publish",
@@ -123,8 +124,8 @@ def _find_schedule(pipeline: Pipeline) -> Any:  # noqa: ANN401 - a text, a timet
     """The schedule of the declaration, and with `load_when` also the asset that waiting records update."""
     waiting = waiting_asset_of(pipeline)
     if waiting is None:
-        return pipeline.schedule
-    cron = as_cron(pipeline.schedule) if pipeline.schedule else None
+        return pipeline.times
+    cron = as_cron(pipeline.times) if pipeline.times else None
     if cron is None:
         return [waiting]
     return AssetOrTimeSchedule(timetable=CronTriggerTimetable(cron, timezone="UTC"), assets=[waiting])

@@ -105,7 +105,7 @@ def _describe(declared: Pipeline | DeclarationError, status: SampledStatus) -> d
         "recent": [RecentLoad(**{key: each[key] for key in RecentLoad.model_fields}) for each in recent],
         "quarantined": sample.quarantined,
         "headroom_hours": _count_headroom(status),
-        "schedule": valid and valid.schedule,
+        "schedule": valid and valid.times,
         "owner": valid and valid.owner,
         "tags": list(valid.tags) if valid else [],
         "sampled_at": sample.answered_at,

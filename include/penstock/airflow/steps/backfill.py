@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from airflow.configuration import conf
 from airflow.sdk import get_current_context
 
 from penstock.airflow.connections import read_db, read_kafka, read_kafka_of
@@ -61,7 +62,7 @@ def _resume(pipeline: Pipeline, params: Mapping[str, Any]) -> list[int]:
             f"`resume` is given together with {', '.join(others or ['what'])}.",
             next_step="leave the other fields as they are: the loads of the backfill were fixed when it was planned.",
         )
-    load_ids = resume_backfill(read_db(), pipeline, params["resume"])
+    load_ids = resume_backfill(read_db(), pipeline, params["resume"], _read_most_loads())
     log.info("%s: backfill %d continues with %d loads.", pipeline.name, params["resume"], len(load_ids))
     return load_ids
 
@@ -82,4 +83,9 @@ def publish(alias: AssetAlias, load_id: int) -> None:
 def _read_form(params: Mapping[str, Any], who: str) -> Request:
     from penstock.backfill.request import Request, read_form
 
-    return Request(read_form(params), who, params["replace"], params["records_per_load"])
+    return Request(read_form(params), who, params["replace"], params["records_per_load"], _read_most_loads())
+
+
+def _read_most_loads() -> int:
+    """The most tasks that Airflow maps. It checks this after the plan, when the loads of a backfill are written."""
+    return int(conf.getint("core", "max_map_length", fallback=1024))
