@@ -82,7 +82,7 @@ def test_few_rows_are_looked_up_in_a_long_history_and_many_rows_scan_a_short_one
             connection.execute(text("analyze batch"))
             connection.execute(text("analyze history"))
             batch = PostgresBatch(connection, sql.Identifier("batch"))
-            return batch.match("history", ["id"], "s.id = h.id")
+            return batch.match("history", "history", ["id"], "s.id = h.id")
 
         assert "lateral" in write_match(10, 1_000, 1)
         assert "lateral" not in write_match(10, 10, 1)

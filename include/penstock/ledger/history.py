@@ -44,6 +44,11 @@ class ChunkReadTwice:
         return Range(self.partition, self.from_offset, self.until_offset)
 
 
+def find_first_load(connection: Connection, load_id: int) -> int:
+    """Find the first load of the generation of a load."""
+    return _statements.fetch_value(connection, int, "find_first_load", load_id=load_id)
+
+
 def find_window_start(connection: Connection, load_id: int, window: Window, *, same_generation: bool) -> int | None:
     """Find the first load of a window before a load: 0 if no load is before it, None if the window has no load."""
     found = _statements.fetch_one(

@@ -1,29 +1,30 @@
 -- name: find_window_start
--- The first load of a window before a load: of a time before its plan (%(time)s), or of a number of published loads
--- (%(loads)s). Null if there is no such load: the window is empty. 0 if it is the first load of the pipeline, because all
--- rows are in the window then.
+-- The first of the loads that were published within a window before a load: of a time before its plan (%(time)s), or of a
+-- number of loads (%(loads)s). Loads are not published in the order of their plans, because a backfill may wait for a
+-- person. Null if there is no such load: the window is empty. 0 if no published load is before it: all rows are in the
+-- window then.
 with checked as (select load_id, pipeline_id, generation_id, planned_at from penstock.load where load_id = %(load_id)s),
-window_start as (
-    select coalesce(
-        (select o.load_id from checked l join penstock.load o using (pipeline_id)
-         where o.published_at >= l.planned_at - %(time)s::interval order by o.published_at limit 1),
-        (select min(n.load_id)
-         from (select o.load_id from checked l join penstock.load o using (pipeline_id)
-               where o.published_at is not null and o.load_id <> l.load_id
-               order by o.load_id desc limit coalesce(%(loads)s::int, 0)) n),
-        %(load_id)s) as load_id
-),
-firsts as (
-    select (select o.load_id from penstock.load o where o.pipeline_id = l.pipeline_id order by o.load_id limit 1)
-               as of_pipeline,
-           (select min(o.load_id) from penstock.load o
-            where o.pipeline_id = l.pipeline_id and o.generation_id = l.generation_id and %(same_generation)s)
-               as of_generation
-    from checked l
+earlier as (
+    select o.load_id
+    from checked l join penstock.load o using (pipeline_id)
+    where o.published_at >= l.planned_at - %(time)s::interval and o.load_id <> l.load_id
+      and (o.generation_id = l.generation_id or not %(same_generation)s)
+    union all
+    (select o.load_id
+     from checked l join penstock.load o using (pipeline_id)
+     where o.published_at is not null and o.load_id <> l.load_id
+       and (o.generation_id = l.generation_id or not %(same_generation)s)
+     order by o.load_id desc limit coalesce(%(loads)s::int, 0))
 )
-select case greatest(w.load_id, f.of_generation)
-           when %(load_id)s then null when f.of_pipeline then 0 else greatest(w.load_id, f.of_generation) end as first_load
-from window_start w cross join firsts f
+select case when min(e.load_id) = (select o.load_id from checked l join penstock.load o using (pipeline_id)
+                                   where o.published_at is not null order by o.load_id limit 1)
+            then 0 else min(e.load_id) end as first_load
+from earlier e
+
+-- name: find_first_load
+-- The first load of the generation of a load.
+select min(o.load_id) as load_id
+from penstock.load l join penstock.load o using (pipeline_id, generation_id) where l.load_id = %(load_id)s
 
 -- name: read_usual_volumes
 -- The rows of earlier live loads that were planned at the same hour of one of the past weeks. Loads that were held are

@@ -10,6 +10,7 @@ from penstock.declaration.durations import parse_window
 from penstock.declaration.own_expectations import ONLY_LIVE, OWN_EXPECTATIONS, READ_AGAIN
 from penstock.ledger.history import (
     find_added_partitions,
+    find_first_load,
     find_window_start,
     read_chunks_read_twice,
     read_usual_volumes,
@@ -71,7 +72,10 @@ def _find_history(connection: Connection, load: Load, expect: str, across: str) 
     start = find_window_start(connection, load.load_id, parse_window(across), same_generation=one_generation)
     if start is None:
         return {}
-    history = {"history": str(load.declaration.target), "since_load": start}
+    history = {"history": str(load.declaration.target), "since_load": start, "replaced": ()}
+    if load.kind == "replay":
+        history["replaced"] = tuple((each.partition, each.from_offset, each.until_offset) for each in load.ranges)
+        history["replaced_since"] = find_first_load(connection, load.load_id)
     if expect != "expect_key_order_within_partition":
         return history
     # A live load begins at the position: all published offsets of its generation are lower.

@@ -185,9 +185,34 @@ class RecordExpectation(DataExpectation):
         return observed | ({"places": places} if places else {})
 
 
-def write_window(since_load: int) -> str:
-    """The condition on rows of a history `h`; none for all rows, because an index may not hold the column."""
-    return f" and h._load_id >= {since_load}" if since_load else ""
+class HistoryExpectation(RecordExpectation):
+    """An expectation that compares the batch with another table too: with the rows of earlier loads.
+
+    `since_load` is the first load whose rows count. A load that replaces rows is not compared with these rows: they are
+    in the ranges `replaced` (partition, first offset, end), and came with load `replaced_since` or a later one.
+    """
+
+    history: str | None = None
+    since_load: int = 0
+    replaced: tuple[tuple[int, int, int], ...] | None = None
+    replaced_since: int = 0
+
+    def read_history(self, batch: DataBatch) -> str:
+        """The rows that the batch is compared with, as a relation."""
+        table = batch.history(self.history or "")
+        if not self.replaced:
+            return table
+        places = ", ".join(f"({partition}, {first}, {end})" for partition, first, end in self.replaced)
+        return (
+            f"(select * from {table} old where not exists (select 1 from"
+            f" (values {places}) as replaced (partition_number, first_offset, end_offset)"
+            f" where old._partition = partition_number and old._offset >= first_offset and old._offset < end_offset"
+            f" and old._load_id >= {self.replaced_since}))"
+        )
+
+    def write_window(self) -> str:
+        """The condition on rows of a history `h`; none for all rows, because an index may not hold the column."""
+        return f" and h._load_id >= {self.since_load}" if self.since_load else ""
 
 
 def _place(row: Finding) -> dict[str, Any]:

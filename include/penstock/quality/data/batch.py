@@ -64,8 +64,11 @@ class DataBatch(ABC):
         """A condition: two relations have the same values in some columns, in a form that finds the index."""
 
     @abstractmethod
-    def match(self, history: str, columns: Sequence[str], condition: str) -> str:
-        """The join of the batch `s` with the rows of a history `h` that meet a condition, for some columns of it."""
+    def match(self, table: str, history: str, columns: Sequence[str], condition: str) -> str:
+        """The join of the batch `s` with the rows of a history `h` that meet a condition, for some columns of it.
+
+        `history` is a relation over the table `table`.
+        """
 
     @abstractmethod
     def newest(self, keys: str, columns: Sequence[str], value: str, history: str, condition: str) -> str:
@@ -135,16 +138,17 @@ class PostgresBatch(DataBatch):
                 terms.append(f"{left}.{quoted} = {right}.{quoted}")
         return " and ".join(terms)
 
-    def match(self, history: str, columns: Sequence[str], condition: str) -> str:
+    def match(self, table: str, history: str, columns: Sequence[str], condition: str) -> str:
         """Index lookups for each row, or one scan of the history where that costs less.
 
         The planner takes each page of an index for read from disk: it scanned 100M rows (36 s) for a batch of 100,000
         rows, whose lookups take 2 s. So the numbers of rows decide.
         """
+        batch_table, history_table = self._literal(self.table), self._literal(self.history(table))
         sizes = self.ask(
-            f"select (select reltuples from pg_class where oid = {self._literal(self.table)}::regclass) as rows,"
+            f"select (select reltuples from pg_class where oid = {batch_table}::regclass) as rows,"
             " sum(c.reltuples) as history_rows, count(*) as leaves"
-            f" from pg_partition_tree({self._literal(history)}::regclass) t join pg_class c on c.oid = t.relid"
+            f" from pg_partition_tree({history_table}::regclass) t join pg_class c on c.oid = t.relid"
             " where t.isleaf"
         )[0]
         if LOOKUP_COST * sizes["rows"] * sizes["leaves"] > (sizes["history_rows"] or 0):
@@ -213,7 +217,7 @@ class SparkBatch(DataBatch):
         """A condition: two relations have the same values in some columns."""
         return " and ".join(f"{left}.{self.name(column)} = {right}.{self.name(column)}" for column in columns)
 
-    def match(self, history: str, columns: Sequence[str], condition: str) -> str:  # noqa: ARG002
+    def match(self, table: str, history: str, columns: Sequence[str], condition: str) -> str:  # noqa: ARG002
         """A join, because Spark has no index."""
         return f"{self.table} s join {history} h on {condition}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.quality.data.base import RecordExpectation, write_window
+from penstock.quality.data.base import HistoryExpectation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     from penstock.quality.data.batch import DataBatch
 
 
-class ExpectBusinessIdUnique(RecordExpectation):
+class ExpectBusinessIdUnique(HistoryExpectation):
     """An id comes once in the batch and, with `history`, once in the batch and that table together.
 
     The record with the lowest timestamp, partition and offset is the original; every other one is a copy. A copy
     within `near` offsets after its original, in one partition, is typical of a producer that retries without
     idempotence. A copy in another partition was sent again by a program, or after partitions were added. Records
-    without an id are left out.
+    without an id are left out. Without `replaced`, rows of the history at a place of the batch are left out.
     """
 
     columns: list[str]
     near: int = 1000
-    history: str | None = None
-    since_load: int = 0
 
     kinds: ClassVar = {"near_copies": (None, None), "far_copies": (None, None), "copies_elsewhere": (None, None)}
     sentence: ClassVar[str] = "$columns must identify one record."
@@ -77,24 +75,27 @@ class ExpectBusinessIdUnique(RecordExpectation):
         )
 
     def _find_in_history(self, batch: DataBatch) -> str:
-        """Find the originals of ids in earlier loads. The rows that a replay replaces are not their own copies."""
+        """Find the originals of ids in earlier loads."""
         # A copy within the batch is found already, so only the first record of an id is compared with the history.
-        same_id = batch.equals(self.columns, "s", "h") + write_window(self.since_load)
+        same_id = batch.equals(self.columns, "s", "h") + self.write_window()
         later = "select _partition, _offset from numbered where place > 1"
+        same_place = (
+            f" left join {batch.table} same on same._partition = h._partition and same._offset = h._offset"
+            " where same._offset is null"
+        )
         return (
             f"matches as (select s._partition, s._offset, h._partition as other_partition, h._offset as other_offset,"
             " row_number() over (partition by s._partition, s._offset order by"
             " case when h._partition = s._partition then 0 else 1 end, h._offset desc) as place"
-            f" from {batch.match(batch.history(self.history or ''), ['_partition', '_offset'], same_id)}"
-            f" left join {batch.table} replaced on replaced._partition = h._partition and replaced._offset = h._offset"
-            " where replaced._offset is null),"
+            f" from {batch.match(self.history or '', self.read_history(batch), ['_partition', '_offset'], same_id)}"
+            f"{same_place if self.replaced is None else ''}),"
             " old_copies as (select m._partition, m._offset, m.other_partition, m.other_offset from matches m"
             f" left join ({later}) again on again._partition = m._partition and again._offset = m._offset"
             " where m.place = 1 and again._offset is null)"
         )
 
 
-class ExpectKeyInOnePartition(RecordExpectation):
+class ExpectKeyInOnePartition(HistoryExpectation):
     """All records of a key are in one partition; with `history`, also those of that table.
 
     Records of one key in several partitions have no order. The usual cause is that partitions were added to the topic:
@@ -102,8 +103,6 @@ class ExpectKeyInOnePartition(RecordExpectation):
     """
 
     key: str
-    history: str | None = None
-    since_load: int = 0
     added_partitions: tuple[int, ...] = ()
 
     kinds: ClassVar = {"keys_moved": (None, None)}
@@ -133,8 +132,8 @@ class ExpectKeyInOnePartition(RecordExpectation):
 
     def _find_in_history(self, batch: DataBatch, key: str) -> str:
         """The least and the greatest partition of a key are found by the index; another one proves that it moved."""
-        condition = f"{batch.equals([self.key], 'keys', 'h')}{write_window(self.since_load)}"
-        history, columns = batch.history(self.history or ""), [key, "_partition", "_offset"]
+        condition = f"{batch.equals([self.key], 'keys', 'h')}{self.write_window()}"
+        history, columns = self.read_history(batch), [key, "_partition", "_offset"]
         other = [
             batch.newest(
                 "firsts", columns, "_partition", history, f"{condition} and h._partition {sign} keys._partition"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.declaration.durations import parse_duration
-from penstock.quality.data.base import RecordExpectation, write_window
+from penstock.quality.data.base import HistoryExpectation
 
 if TYPE_CHECKING:
     from penstock.quality.data.batch import DataBatch
 
 
-class ExpectKeyOrderWithinPartition(RecordExpectation):
+class ExpectKeyOrderWithinPartition(HistoryExpectation):
     """In each partition, the `order_by` column of a key never falls while the offset rises.
 
     A record is late if an earlier record of its key and partition has a greater value. With `history`, the records
@@ -23,8 +23,6 @@ class ExpectKeyOrderWithinPartition(RecordExpectation):
     key: str
     order_by: str
     tolerance: float | str = 0
-    history: str | None = None
-    since_load: int = 0
     history_is_before: bool = False
 
     kinds: ClassVar = {"late": ("worst_delay", None)}
@@ -44,11 +42,11 @@ class ExpectKeyOrderWithinPartition(RecordExpectation):
         source = "staged"
         if self.history is not None:
             condition = f"{batch.equals([self.key], 'keys', 'h')} and h._partition = keys._partition"
-            condition += write_window(self.since_load)
+            condition += self.write_window()
             if not self.history_is_before:  # the index does not hold the offset: the rows are read
                 condition += " and h._offset < keys.first_offset"
             columns = [key, "_partition"]
-            known = batch.newest("keys", columns, value, batch.history(self.history), condition)
+            known = batch.newest("keys", columns, value, self.read_history(batch), condition)
             seen += (
                 f", keys as {batch.materialized} (select {key}, _partition, min(_offset) as first_offset from staged"
                 f" group by {key}, _partition order by {key}, _partition), known as {batch.materialized} ({known})"
@@ -70,7 +68,7 @@ class ExpectKeyOrderWithinPartition(RecordExpectation):
         return "interval '0' second" if moment else repr(self.tolerance)
 
 
-class ExpectSequenceWithoutGaps(RecordExpectation):
+class ExpectSequenceWithoutGaps(HistoryExpectation):
     """In each partition, the sequence numbers of a key (without a key: of the partition) rise by one.
 
     The numbers are compared in their own order, so that a late record makes no gap. `missing` counts the numbers that
@@ -79,8 +77,6 @@ class ExpectSequenceWithoutGaps(RecordExpectation):
 
     sequence: str
     key: str | None = None
-    history: str | None = None
-    since_load: int = 0
 
     kinds: ClassVar = {"gaps": ("widest", "missing")}
     sentence: ClassVar[str] = "$sequence must rise by one, without missing numbers."
@@ -99,9 +95,9 @@ class ExpectSequenceWithoutGaps(RecordExpectation):
         if self.history is not None:
             condition = f"h._partition = keys._partition and h.{number} < keys.{number}"
             condition += f" and {batch.equals([self.key], 'keys', 'h')}" if self.key else ""
-            condition += write_window(self.since_load)
+            condition += self.write_window()
             columns = [*group, "_offset"]
-            known = batch.newest("keys", columns, number, batch.history(self.history), condition)
+            known = batch.newest("keys", columns, number, self.read_history(batch), condition)
             numbered += (
                 f", keys as {batch.materialized} (select {grouped}, _offset, {number} from staged where before is null"
                 f" order by {grouped}), known as {batch.materialized} ({known})"
