@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from producing import Account
 
-# In one snapshot: the rows of the table, the rows by the ledger, the positions, and the ends of the coverage.
+# In one snapshot: the rows of the table, the rows by the ledger and by the totals, the positions, and the ends of the
+# coverage.
 MISSING_OR_LOCKED = (
     psycopg.errors.InvalidSchemaName,
     psycopg.errors.UndefinedTable,
@@ -29,12 +31,24 @@ MISSING_OR_LOCKED = (
 AGREEMENT = """
 select (select count(*) from {table}),
        (select coalesce(sum(rows), 0) from penstock.covered where pipeline = %(pipeline)s),
+       (select coalesce(sum(rows), 0) from {totals}),
        (select coalesce(json_object_agg(partition, position order by partition), '{{}}') from penstock.positions
         where pipeline = %(pipeline)s and position > origin)::text,
        (select coalesce(json_object_agg(partition, until order by partition), '{{}}')
         from (select partition, max(until_offset) as until from penstock.covered
               where pipeline = %(pipeline)s group by partition) c)::text
 """
+
+
+TOTALS = """
+insert into result as r (digit, rows, sum)
+select id % 10, sum(sign), sum(sign * id)
+from (select id, 1 as sign from added union all select id, -1 from removed) changed
+group by 1
+on conflict (digit) do update set rows = r.rows + excluded.rows, sum = r.sum + excluded.sum;
+delete from result where rows = 0
+"""
+EVER = datetime.min.replace(tzinfo=UTC)
 
 
 def find_faults(db: str, account: Account, pipeline: str = "orders", table: str = "analytics.orders") -> list[str]:
@@ -117,11 +131,71 @@ def _check_accounting(connection: psycopg.Connection[Any], account: Account, pip
     return faults
 
 
-class Watcher:
-    """Takes a snapshot every 50 ms, and keeps each one in which rows and offsets disagree."""
+def describe_results() -> list[dict[str, Any]]:
+    """Declare a current table and running totals of orders; `find_result_faults` checks them."""
+    return [
+        {"table": "analytics.newest", "mode": "upsert", "key": ["id"], "columns": {"note": "note"}},
+        {
+            "table": "analytics.totals",
+            "mode": "sql",
+            "key": ["digit"],
+            "columns": {"digit": "bigint", "rows": "bigint", "sum": "numeric(38,0)"},
+            "statements": TOTALS,
+        },
+    ]
 
-    def __init__(self, db: str, pipeline: str = "orders", table: str = "analytics.orders") -> None:
+
+def find_result_faults(db: str, account: Account) -> list[str]:
+    """Compare both results with the values that were sent; timestamps come from the rows of the table."""
+    with psycopg.connect(db) as connection:
+        timestamps = {
+            (partition, offset): timestamp
+            for partition, offset, timestamp in connection.execute(
+                "select _partition, _offset, _timestamp from analytics.orders"
+            )
+        }
+        newest = connection.execute("select id, note, _partition, _offset from analytics.newest").fetchall()
+        totals = connection.execute("select digit, rows, sum from analytics.totals").fetchall()
+    wanted, sums = _derive(account, timestamps)
+    found = {id_: tuple(row) for id_, *row in newest}
+    faults = [f"the newest row of {id_} is {found.get(id_)}, not {wanted.get(id_)}"
+              for id_ in sorted(wanted.keys() | found.keys()) if found.get(id_) != wanted.get(id_)]  # fmt: skip
+    if {digit: (rows, int(total)) for digit, rows, total in totals} != sums:
+        faults.append(f"the totals are {totals}, not {sums}")
+    return faults
+
+
+def _derive(account: Account, timestamps: dict[Any, Any]) -> tuple[dict[int, Any], dict[int, tuple[int, int]]]:
+    """The winner of each id, and the rows and the sum of ids by last digit, of the valid records that were sent."""
+    visible = account.visible()
+    tops: dict[int, dict[int, Any]] = {}
+    sums: dict[int, tuple[int, int]] = {}
+    for sent in account.sent:
+        if (sent.partition, sent.offset) not in visible or not sent.value or not sent.value.startswith(b'{"id"'):
+            continue
+        value = json.loads(sent.value)
+        id_, digit = value["id"], value["id"] % 10
+        rows, total = sums.get(digit, (0, 0))
+        sums[digit] = (rows + 1, total + id_)
+        known = tops.setdefault(id_, {}).setdefault(sent.partition, (sent.offset, value["note"]))
+        tops[id_][sent.partition] = max(known, (sent.offset, value["note"]))
+    winners = {}
+    for id_, by_partition in tops.items():
+        partition = max(by_partition, key=lambda each: (timestamps.get((each, by_partition[each][0]), EVER), each))
+        offset, note = by_partition[partition]
+        winners[id_] = (note, partition, offset)
+    return winners, sums
+
+
+class Watcher:
+    """Takes a snapshot every 50 ms, and keeps each one in which rows, offsets and totals disagree."""
+
+    def __init__(
+        self, db: str, pipeline: str = "orders", table: str = "analytics.orders", totals: str | None = None
+    ) -> None:
         self.db, self.pipeline, self.table = db, pipeline, table
+        self.totals = totals or "(select null::bigint as rows where false) t"
+        self.compares_totals = totals is not None
         self.snapshots = 0
         self.disagreements: list[str] = []
         self._done = threading.Event()
@@ -153,7 +227,7 @@ class Watcher:
                 self._done.wait(0.2)  # the test has stopped the database
 
     def _look(self, connection: psycopg.Connection[Any]) -> None:
-        query = AGREEMENT.format(table=self.table)
+        query = AGREEMENT.format(table=self.table, totals=self.totals)
         try:
             # PostgreSQL plans a query with the partitions of one moment, and runs it in a later snapshot: the lock
             # prevents an attach between the two.
@@ -164,6 +238,8 @@ class Watcher:
             return
         assert row
         self.snapshots += 1
-        rows, said, positions, covered = row
-        if rows != said or positions != covered:
-            self.disagreements.append(f"{rows} rows, {said} in the ledger; positions {positions}, covered {covered}")
+        rows, said, counted, positions, covered = row
+        if rows != said or positions != covered or (self.compares_totals and rows != counted):
+            self.disagreements.append(
+                f"{rows} rows, {said} in the ledger, {counted} in the totals; positions {positions}, covered {covered}"
+            )

@@ -1,4 +1,4 @@
-"""kill -9 at every point of a load: the next run loads every record exactly once.
+"""kill -9 at every point of a load: the next run loads every record exactly once, and its results are as exact.
 
 The product has no hooks for this. A lock that the test holds in the database stops the load at the chosen point. Then
 the test kills the load with its driver and Spark.
@@ -33,7 +33,7 @@ from penstock.status.pipelines import read_status
 from penstock_stack.broker import Broker
 from privileges import superuser
 from producing import Account, order
-from proving import Watcher, find_faults
+from proving import Watcher, describe_results, find_faults, find_result_faults
 
 State = Callable[[str], None]
 
@@ -42,10 +42,10 @@ State = Callable[[str], None]
 def account(kafka: Broker, make_topic: MakeTopic, tmp_path: Path) -> Account:
     """A topic of two partitions with plain, committed, aborted and invalid records; declared as `orders`."""
     account = Account(kafka.bootstrap, make_topic(2))
-    write_declaration(tmp_path, account.topic, indexes=[["id"]])
+    write_declaration(tmp_path, account.topic, indexes=[["id"]], results=describe_results())
     account.send_orders(24_000)  # enough for two tasks: smaller chunks share one
     account.transact((order(number) for number in range(50)), commit=False)
-    account.transact((order(number) for number in range(50)), commit=True)
+    account.transact((order(number) for number in range(50)), commit=True)  # in both partitions, some of them
     account.send([b"{broken", None, b'{"note": "no id"}'])
     return account
 
@@ -91,6 +91,14 @@ def stopped_when_validated(db: str) -> Iterator[None]:
 
 
 @contextmanager
+def stopped_between_results(db: str) -> Iterator[None]:
+    """Publish has changed the first result, and waits at the second one."""
+    await_true(lambda: query(db, "select to_regclass('analytics.totals')") != [(None,)], "the results have tables")
+    with locked(db, "lock table analytics.totals in share mode"):
+        yield
+
+
+@contextmanager
 def stopped_before_commit(db: str) -> Iterator[None]:
     """Publish has done all its statements except the last one and the COMMIT."""
     await_true(lambda: query(db, "select 1 from penstock.load"), "the load is planned")
@@ -104,6 +112,7 @@ POINTS = {
     "half_staged": stopped_when_half_staged,
     "staged": stopped_when_staged,
     "validated": stopped_when_validated,
+    "between_results": stopped_between_results,
     "before_commit": stopped_before_commit,
 }
 
@@ -112,7 +121,7 @@ POINTS = {
 def test_kill_before_commit_publishes_no_row_and_the_next_run_loads_every_record(
     point: str, db: str, account: Account, environment: dict[str, str]
 ) -> None:
-    with Watcher(db):
+    with Watcher(db, totals="analytics.totals"):
         loading = LoadingProcess(environment, "orders", "--run-id", "first")
         with POINTS[point](db):
             await_blocked(db)
@@ -125,6 +134,7 @@ def test_kill_before_commit_publishes_no_row_and_the_next_run_loads_every_record
     assert code == 0, stderr
     assert document["state"] == "published"
     assert find_faults(db, account) == []
+    assert find_result_faults(db, account) == []
 
 
 def test_a_load_killed_while_commit_runs_is_found_published_and_not_loaded_twice(
@@ -138,7 +148,7 @@ def test_a_load_killed_while_commit_runs_is_found_published_and_not_loaded_twice
             "create constraint trigger wait after insert on penstock.coverage deferrable initially deferred"
             " for each row execute function wait_for_test()"
         )
-    with Watcher(db):
+    with Watcher(db, totals="analytics.totals"):
         loading = LoadingProcess(environment, "orders", "--run-id", "first")
         with locked(db, "select pg_advisory_xact_lock(4711)"):
             waiting = "select 1 from pg_locks where locktype = 'advisory' and objid = 4711 and not granted"
@@ -154,19 +164,21 @@ def test_a_load_killed_while_commit_runs_is_found_published_and_not_loaded_twice
 
     assert (code, document["state"]) == (0, "empty"), stderr
     assert find_faults(db, account) == []
+    assert find_result_faults(db, account) == []
 
 
 def test_a_run_after_a_kill_after_commit_finds_no_new_records(
     db: str, account: Account, environment: dict[str, str]
 ) -> None:
     loading = LoadingProcess(environment, "orders")
-    with Watcher(db):
+    with Watcher(db, totals="analytics.totals"):
         await_true(lambda: query(db, "select 1 from penstock.load where state = 'published'"), "the load is published")
         loading.kill()
         code, document, stderr = LoadingProcess(environment, "orders").finish()
 
     assert (code, document["state"]) == (0, "empty"), stderr
     assert find_faults(db, account) == []
+    assert find_result_faults(db, account) == []
 
 
 def test_a_load_is_stalled_when_no_process_works_on_it_any_more(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -261,8 +262,9 @@ def test_long_topics_become_different_tags_that_airflow_takes(tmp_path: Path) ->
 def test_an_invalid_declaration_is_an_import_error_and_valid_pipelines_stay(tmp_path: Path) -> None:
     pipelines = tmp_path / "pipelines"
     pipelines.mkdir()
-    good = (REPOSITORY / "include" / "pipelines" / "orders.yaml").read_text(encoding="utf-8")
-    (pipelines / "orders.yaml").write_text(good, encoding="utf-8")
+    for name in ("orders.yaml", "results/sales_by_hour.sql"):
+        (pipelines / name).parent.mkdir(exist_ok=True)
+        copy(REPOSITORY / "include" / "pipelines" / name, pipelines / name)
     (pipelines / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     parsed = describe(pipelines, tmp_path)
     assert set(parsed["dags"]) == {"orders", *OWN}

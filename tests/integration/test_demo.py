@@ -43,7 +43,17 @@ def test_the_demo_loads_twice_accounts_for_every_offset_and_leaves_no_process(fo
         counted = conn.execute("select count(*), count(distinct order_id) from analytics.orders").fetchone()
         assert counted == (27_500, 27_500)
         assert conn.execute(ACCOUNT).fetchone() == (27_500, 7, 1_016, 28_523)
+        assert (
+            conn.execute("select sum(orders), sum(amount) from analytics.sales_by_hour").fetchone()
+            == conn.execute("select count(*), sum(amount) from analytics.orders").fetchone()
+        )
+        newest = "select distinct on (customer_id) customer_id, order_id from analytics.orders"
+        order = "_timestamp desc, _partition desc, _offset desc"
+        assert conn.execute("select customer_id, last_order from analytics.customers order by 1").fetchall() == (
+            conn.execute(f"{newest} order by customer_id, {order}".encode()).fetchall()
+        )
     assert "28,523 offsets = 27,500 rows + 7 quarantined + 1,016 holes" in done.stdout
+    assert "27,500 orders in the totals, 27,500 rows in analytics.orders" in done.stdout
     assert stack.airflow().url in done.stdout
 
     pids = [pid for service in stack.services() for pid in service.pids()]

@@ -24,7 +24,12 @@ where pipeline = %s order by partition, generation desc"""
 
 # These columns fit a screen of 80 characters.
 SHOWN = ("order_id", "country", "amount", "currency", "placed", "_load_id", "_partition", "_offset")
-COUNTS = {"from", "until", "rows", "quarantined", "holes"}
+COUNTS = {"from", "until", "rows", "quarantined", "holes", "orders"}
+CUSTOMERS = """select customer_id, country, last_order, amount, currency, placed, _partition, _offset
+from analytics.customers order by last_order desc limit 5"""
+TOTALS = "select hour, currency, orders, amount from analytics.sales_by_hour order by hour desc, currency limit 6"
+SUMS = """select (select count(*) from analytics.customers), (select sum(orders) from analytics.sales_by_hour),
+       (select count(*) from analytics.orders)"""
 
 
 def print_summary(out: Console, uri: str, pipeline: str, target: str, after: int) -> None:
@@ -36,6 +41,7 @@ def print_summary(out: Console, uri: str, pipeline: str, target: str, after: int
         broken = conn.execute(QUARANTINED, [pipeline, after]).fetchall()
         _print(out, "Quarantined", ("load", "partition", "offset", "reason"), broken)
         _print_rows(out, conn, target, sum(int(found[4]) for found in ranges), after)
+        _print_results(out, conn, pipeline)
         positions = conn.execute(POSITIONS, [pipeline]).fetchall()
         _print(out, "Positions: the next load starts here", ("partition", "offset"), positions)
 
@@ -94,6 +100,23 @@ def _print_rows(out: Console, conn: psycopg.Connection[Any], target: str, expect
         sql.SQL(", ").join(map(sql.Identifier, SHOWN)), name
     )
     _print(out, f"A few of the {expected:,} new rows in {target}", SHOWN, conn.execute(few).fetchall())
+
+
+def _print_results(out: Console, conn: psycopg.Connection[Any], pipeline: str) -> None:
+    """Print a few rows of both results. A table of orders that is older than its results waits for their rebuild."""
+    waiting = conn.execute(
+        """select "table" from penstock.results where pipeline = %s and state <> 'current'""", [pipeline]
+    ).fetchall()
+    if waiting:
+        out.print("\n".join(f"{table} waits. Next: penstock rebuild {pipeline} {table}" for (table,) in waiting))
+        return
+    [(customers, orders, rows)] = conn.execute(SUMS).fetchall()
+    cursor = conn.execute(CUSTOMERS)
+    shown = tuple(column.name for column in cursor.description or ())
+    _print(out, f"A few of the {customers:,} customers in analytics.customers", shown, cursor.fetchall())
+    totals = conn.execute(TOTALS).fetchall()
+    _print(out, "Running totals in analytics.sales_by_hour", ("hour", "currency", "orders", "amount"), totals)
+    out.print(f"{orders:,} orders in the totals, {rows:,} rows in analytics.orders\n")
 
 
 def _print(out: Console, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
