@@ -16,6 +16,7 @@ from penstock.declaration.expectations import COLUMN_ARGUMENTS
 from penstock.declaration.own_expectations import ALL_EXPECTATIONS
 from penstock.declaration.parts import OWN_SCHEMAS, Column, Quality, Severity
 from penstock.declaration.pipeline import Pipeline
+from penstock.declaration.results import Result
 from penstock.declaration.rules import ROW_EXPECTATIONS, Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
 from penstock.declaration.starts import LoadWhen
@@ -64,6 +65,7 @@ def json_schema() -> Schema:
         "description": properties["load_when"]["description"],
     }
     properties["rules"]["items"] = _rule()
+    properties["results"]["items"] = _result()
     properties["dedupe"] = {
         "type": ["object", "null"],
         "properties": _dedupe(),
@@ -203,6 +205,15 @@ def _rule() -> Schema:
             ),
         ],
     }
+
+
+def _result() -> Schema:
+    """Describe a result. Its model is a definition elsewhere, and the schema of a declaration has none."""
+    described = Result.model_json_schema()
+    for schema in described["properties"].values():
+        schema.pop("title", None)
+    names = ("type", "properties", "required", "additionalProperties")
+    return {name: described[name] for name in names}
 
 
 def _alerts(described: Schema) -> Schema:
