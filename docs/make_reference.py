@@ -40,7 +40,25 @@ most 100 steps, and no array indexes, wildcards or filters: a whole array can be
 With `value: text` or `value: bytes` there is one column, of type `text` or `bytea`, and its path is `$`.
 
 After the declared columns, every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the
-record), and `_key` if `key` is set. Names that begin with `_` are reserved for these columns.
+record), `_key` if `key` is set, and `_tombstone` with `tombstones: keep`. Names that begin with `_` are reserved for
+these columns.
+
+## Records without value
+
+A record without value, a tombstone, is rejected as `null_value`. With `tombstones: keep` it becomes a row: `_tombstone`
+is true, the key columns come from the record's key, and the other columns are null. So no other column may be
+`required`. `_tombstone` is false for every other row; rows from before `tombstones: keep` have null there, so write
+`_tombstone is not true`.
+
+| declared | the key columns |
+|---|---|
+| `key_columns: {customer_id: $.id}` | the values at these paths of the record's key, which is JSON |
+| `key: text`, no `key_columns` | the text of the whole key is the one key column of the upserts, whatever its type |
+| `key: bytes`, no `key_columns` | none: the key is in `_key` |
+
+A tombstone without a key is rejected as `null_value`, and a key that its column cannot hold with the reason of the
+column. Rules and `dedupe` leave tombstones out. Checks see them as rows with nulls; `row_condition` can leave them out.
+[A current table from a changelog](../how-to/follow-a-changelog.md) uses them.
 
 ## Formats of values
 """

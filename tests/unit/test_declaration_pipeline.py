@@ -17,6 +17,7 @@ from penstock.declaration.columns import format_path, parse_path
 from penstock.declaration.expectations import EXPECTATIONS
 from penstock.declaration.pipeline import Check, Column, Pipeline, Target
 from penstock.declaration.schedules import check_schedule
+from penstock.declaration.tombstones import find_key_columns
 
 MINIMAL: dict[str, Any] = {
     "name": "orders",
@@ -220,6 +221,46 @@ def test_mistakes_in_load_when_window_and_rate_are_named(declared: dict[str, Any
     found = mistakes(**declared)
     assert list(found) == [place]
     assert message in found[place]
+
+
+KEEP: dict[str, Any] = {"tombstones": "keep"}
+UPSERT: dict[str, Any] = {"table": "analytics.newest", "mode": "upsert", "key": ["id"], "deleted_when": "tombstone"}
+IDS = {"id": {"type": "int"}, "b": {"type": "json"}}
+
+
+@pytest.mark.parametrize(
+    ("declared", "place", "message"),
+    [
+        (KEEP, "key_columns", "is missing; allowed: a mapping of columns"),
+        ({"key_columns": {"id": "$"}}, "key_columns", "no effect without tombstones: keep"),
+        ({"key": "text", "results": [UPSERT]}, "results.0.deleted_when", "allowed: with tombstones: keep"),
+        ({**KEEP, "key_columns": {"ids": "$"}}, "key_columns.ids", "did you mean id?"),
+        ({**KEEP, "key_columns": {"b": "$"}}, "key_columns.b", "is json, which is no part of a key"),
+        ({**KEEP, "key_columns": {}}, "key_columns", "names no column"),
+        ({**KEEP, "key_columns": {"id": "id"}}, "key_columns.id", "must begin with $"),
+        ({**KEEP, "key": "text", "columns": {**IDS, "c": {"type": "int", "required": True}}}, "columns.2.required",
+         "a record without value has null here"),
+        ({**KEEP, "key": "text", "columns": {**IDS, "c": {"type": "int"}}, "results": [UPSERT | {"key": ["id", "c"]}]},
+         "key_columns", "is missing for the key columns 'id', 'c'"),
+        ({**KEEP, "key_columns": {"id": "$.i"}, "columns": {**IDS, "c": {"type": "int"}},
+          "results": [UPSERT | {"key": ["_key", "c"]}], "key": "text"}, "results.0.key.1", "'c' is null in a record"),
+    ],
+)  # fmt: skip
+def test_a_declaration_without_place_for_tombstones_is_refused(
+    declared: dict[str, Any], place: str, message: str
+) -> None:
+    found = mistakes(**{"columns": IDS} | declared)
+    assert list(found) == [place]
+    assert message in found[place]
+
+
+def test_tombstones_fill_required_key_columns_from_the_key() -> None:
+    columns = {"id": {"type": "int", "required": True}, "b": {"type": "text"}}
+    given = declare(columns=columns, tombstones="keep", key_columns={"id": "$.i"}, results=[UPSERT])
+    assert Pipeline.model_validate_json(given.model_dump_json()) == given
+    assert find_key_columns(given) == {"id": ("i",)}
+    assert find_key_columns(declare(columns=columns, key="text", results=[UPSERT], **KEEP)) == {"id": ()}
+    assert find_key_columns(declare(columns=IDS, key="bytes", results=[UPSERT | {"key": ["_key"]}], **KEEP)) == {}
 
 
 BETWEEN = "expect_column_values_to_be_between"

@@ -88,7 +88,7 @@ def write_page(pipeline: Pipeline) -> str:
         reader=pipeline.reader,
         isolation=pipeline.isolation,
         columns="\n".join(map(_explain_column, pipeline.columns)),
-        carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key)),
+        carried=", ".join(f"`{column.name}`" for column in carried_columns(pipeline.key, pipeline.tombstones)),
         checks="\n".join(map(_explain_check, pipeline.checks)) or "The declaration adds no checks of its own.",
         rules=_explain_rules(pipeline),
         poison=_explain_rejections(pipeline),

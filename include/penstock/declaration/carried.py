@@ -29,14 +29,19 @@ ALWAYS_CARRIED = (
     CarriedColumn("_timestamp", parse_type("timestamptz"), required=False),
 )
 KEY_NAME = "_key"
+TOMBSTONE_NAME = "_tombstone"
 # No declared column may have one of these names.
-CARRIED_NAMES = (*(column.name for column in ALWAYS_CARRIED), KEY_NAME)
+CARRIED_NAMES = (*(column.name for column in ALWAYS_CARRIED), KEY_NAME, TOMBSTONE_NAME)
 # Penstock knows these three of every row without reading it, from the load and from the record's place in the log.
 ADDRESS_NAMES = ("_load_id", "_partition", "_offset")
 
 
-def carried_columns(key: object) -> tuple[CarriedColumn, ...]:
-    """List the columns that a pipeline's rows carry; `key` is the pipeline's `key:`, which may be absent or invalid."""
-    if not isinstance(key, str) or key not in WHOLE_VALUE_TYPES:
-        return ALWAYS_CARRIED
-    return (*ALWAYS_CARRIED, CarriedColumn(KEY_NAME, WHOLE_VALUE_TYPES[key], required=False))
+def carried_columns(key: object, tombstones: object) -> tuple[CarriedColumn, ...]:
+    """List the columns that a pipeline's rows carry, by its `key:` and `tombstones:`, which may be invalid."""
+    carried: tuple[CarriedColumn, ...] = ALWAYS_CARRIED
+    if isinstance(key, str) and key in WHOLE_VALUE_TYPES:
+        carried += (CarriedColumn(KEY_NAME, WHOLE_VALUE_TYPES[key], required=False),)
+    if tombstones == "keep":
+        # Not required, because it can be added to a target that has rows.
+        carried += (CarriedColumn(TOMBSTONE_NAME, parse_type("boolean"), required=False),)
+    return carried

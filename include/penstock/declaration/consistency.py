@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, carried_columns
+from penstock.declaration.carried import ALWAYS_CARRIED, KEY_NAME, TOMBSTONE_NAME, carried_columns
 from penstock.declaration.check_arguments import find_invalid_arguments
 from penstock.declaration.columns import ColumnType, families_of, format_path, parse_type
 from penstock.declaration.expectations import COLUMN_ARGUMENTS
@@ -20,6 +20,7 @@ from penstock.declaration.results import find_result_mistakes
 from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes, list_conditions
 from penstock.declaration.schedules import can_spread, spread
 from penstock.declaration.starts import never_meets
+from penstock.declaration.tombstones import find_tombstone_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +40,7 @@ def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]
         *find_dedupe_mistakes(written, names, _types(written)),
         *_rules(_list(written.get("rules")), names, _types(written)),
         *find_result_mistakes(written, names, _types(written)),
+        *find_tombstone_mistakes(written, _types(written)),
         *_suites(written),
         *_load_when(written),
         *_spread(written),
@@ -78,7 +80,9 @@ def column_names(given: Mapping[str, Any]) -> list[str]:
     columns = given.get("columns")
     declared = list(columns) if isinstance(columns, dict) else [column.get("name") for _, column in _columns(given)]
     carried = [column.name for column in ALWAYS_CARRIED]
-    return [*(name for name in declared if isinstance(name, str)), *carried, *((KEY_NAME,) if given.get("key") else ())]
+    carried += [KEY_NAME] if given.get("key") else []
+    carried += [TOMBSTONE_NAME] if given.get("tombstones") == "keep" else []
+    return [*(name for name in declared if isinstance(name, str)), *carried]
 
 
 def _columns(written: Mapping[str, Any]) -> list[tuple[int, Written]]:
@@ -169,7 +173,8 @@ def _unknown(place: Place, name: str, names: list[str]) -> Iterator[Mistake]:
 def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
     """List the types of the table's columns; a column with an invalid type is left out."""
     declared = {str(column.get("name")): _type(column) for _, column in _columns(written)}
-    carried = {column.name: column.type for column in carried_columns(written.get("key"))}
+    found = carried_columns(written.get("key"), written.get("tombstones"))
+    carried = {column.name: column.type for column in found}
     return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried
 
 

@@ -30,7 +30,7 @@ from penstock.declaration.durations import parse_duration
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
 from penstock.declaration.formats import KeyFormat, ValueFormat
 from penstock.declaration.mistakes import Mistake, Place, clip, describe_errors
-from penstock.declaration.parts import KEPT, STRICT, Check, Column, Quality, Target, TargetField
+from penstock.declaration.parts import KEPT, STRICT, Check, Column, PathField, Quality, Target, TargetField
 from penstock.declaration.results import Result
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule, spread
@@ -197,6 +197,14 @@ class Pipeline(BaseModel):
     value: ValueFormat = Field(description=f"the format of the records' values: {', '.join(get_args(ValueFormat))}")
     key: KeyFormat | None = Field(
         default=None, description="keep the record's key in the column _key, as text or as bytes"
+    )
+    tombstones: Literal["poison", "keep"] = Field(
+        default="poison",
+        description="the treatment of a record without value: poison, or keep it as a row with its key",
+    )
+    key_columns: dict[StrictStr, PathField] | None = Field(
+        default=None,
+        description="tombstones: keep: a mapping of columns to their paths in the record's key, which is JSON",
     )
     reader: Literal["native", "spark"] = Field(
         default="native", description="the reader of the log: native (librdkafka) or spark (Spark's own Kafka source)"

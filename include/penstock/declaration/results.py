@@ -13,6 +13,8 @@ from penstock.declaration.parts import STRICT, TargetField
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _ALLOWED_NAME = "a lower-case letter, then lower-case letters, digits and _, at most 63 characters"
 MODES = ("upsert", "sql")
+# The value of `deleted_when` that stands for records without value.
+TOMBSTONE = "tombstone"
 
 
 def _read_columns(given: object) -> object:
@@ -48,7 +50,8 @@ class Result(BaseModel):
     )
     deleted_when: StrictStr | None = Field(
         default=None,
-        description="upsert: a condition in SQL over the columns of the row, such as op = 'D'; the row deletes its key",
+        description="upsert: a condition in SQL over the columns of the row, such as op = 'D', or tombstone for a "
+        "record without value; the row deletes its key",
     )
     check: StrictStr | None = Field(
         default=None,

@@ -113,7 +113,7 @@ def _describe_topic(published: Published) -> InputDataset:
 def _describe_table(published: Published) -> OutputDataset:
     pipeline = published.load.declaration
     types = {column.name: str(column.type) for column in pipeline.columns}
-    types |= {column.name: str(column.type) for column in carried_columns(pipeline.key)}
+    types |= {column.name: str(column.type) for column in carried_columns(pipeline.key, pipeline.tombstones)}
     fields = [
         schema_dataset.SchemaDatasetFacetFields(name, type_, ordinal_position=place)
         for place, (name, type_) in enumerate(types.items(), start=1)
@@ -146,5 +146,5 @@ def _name_source(topic: Place, field: str, subtype: str) -> column_lineage_datas
 def _find_sources(pipeline: Pipeline) -> dict[str, str]:
     """Find the place in a record from which each column of the target is read."""
     declared = {column.name: ".".join(column.path) or WHOLE_VALUE for column in pipeline.columns}
-    carried = (column.name for column in carried_columns(pipeline.key))
+    carried = (column.name for column in carried_columns(pipeline.key, pipeline.tombstones))
     return declared | {name: RECORD[name] for name in carried if name in RECORD}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock.declaration.carried import TOMBSTONE_NAME
 from penstock.declaration.durations import parse_duration
 from penstock.ledger.connection import connect
 from penstock.ledger.load import read_load
@@ -84,8 +85,8 @@ def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Cop
     connection.execute(sql.SQL("set local statement_timeout = {}").format(limit))
     pieces: dict[str, sql.Composable] = {
         "source": ONE_LOAD,
-        "staged": attempt_table(load.load_id, load.attempt),
-        "target": target_identifier(load.declaration.target),
+        "staged": _without_tombstones(load, attempt_table(load.load_id, load.attempt)),
+        "target": _without_tombstones(load, target_identifier(load.declaration.target)),
         "ids": join_names(dedupe.by),
         "known": sql.SQL(" and ").join(sql.SQL("{} is not null").format(sql.Identifier(name)) for name in dedupe.by),
     }
@@ -101,6 +102,13 @@ def _find_copies(connection: Connection, load: Load, dedupe: Dedupe) -> list[Cop
     # All records of a redrive may be copies.
     most = sum(map(len, load.ranges)) if load.kind == "redrive" else dedupe.hold_above.records + 1
     return _statements.fetch_all(connection, Copy, "find_copies", pieces, **values, most=most)
+
+
+def _without_tombstones(load: Load, table: sql.Identifier) -> sql.Composable:
+    """Leave out tombstones: a deletion has the ids of the row that it deletes, and must not count as its copy."""
+    if load.declaration.tombstones != "keep":
+        return table
+    return sql.SQL("(select * from {} where {} is not true)").format(table, sql.Identifier(TOMBSTONE_NAME))
 
 
 def _decide(load: Load, dedupe: Dedupe, copies: Sequence[Copy], moved: int, rows: int) -> CheckResult:

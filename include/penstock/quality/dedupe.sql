@@ -3,7 +3,7 @@
 -- {source}, the copy of the lowest partition and offset is the first; in {target} a row that is {near}, outside the
 -- ranges that the load itself covers. A row without an id has no copies: {known}.
 with repeated as (
-    select {ids} from {staged} where {known} group by {ids} having count(*) > 1
+    select {ids} from {staged} s where {known} group by {ids} having count(*) > 1
 ),
 ranked as (
     select s._partition, s._offset, row_number() over copies as place,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from penstock.declaration.carried import TOMBSTONE_NAME
 from penstock.target.postgres.table import describe_columns, type_sql
 
 if TYPE_CHECKING:
@@ -23,14 +24,19 @@ def write_condition(rule: Rule) -> sql.Composable:
     return CONDITIONS[rule.expect](rule.arguments)
 
 
-def judge(rules: Sequence[Rule], first: int = 0) -> sql.SQL:
-    """Make the expression that gives the place of the first rule that a row fails, or null."""
+def judge(pipeline: Pipeline, rules: Sequence[Rule] | None = None) -> sql.SQL:
+    """Make the expression that gives the place of the first rule that a row fails, or null; of all rules by default.
+
+    A tombstone has no values, so no rule judges it: a deletion must not get lost in the quarantine.
+    """
+    spared = sql.SQL("when {} then null").format(sql.Identifier(TOMBSTONE_NAME))
     # The line break ends a comment at the end of the condition.
     cases = [
         sql.SQL("when (\n{}\n) is false then {}").format(write_condition(rule), sql.Literal(place))
-        for place, rule in enumerate(rules, first)
+        for place, rule in enumerate(pipeline.rules if rules is None else rules)
     ]
-    return _write(sql.SQL("case {} end").format(sql.SQL(" ").join(cases)))
+    whens = [*((spared,) if pipeline.tombstones == "keep" else ()), *cases]
+    return _write(sql.SQL("case {} end").format(sql.SQL(" ").join(whens)))
 
 
 def write_alone(rule: Rule) -> sql.SQL:

@@ -102,7 +102,7 @@ def _apply_rules(db: str, kafka: Kafka | None, load: Load, checker: str | None) 
 
 def try_rule(connection: psycopg.Connection[Any], pipeline: Pipeline, rule: Rule, load: Load | None = None) -> None:
     """Run a rule on no row; RuleCrashedError if it cannot run."""
-    pieces = {"judged": judge([rule]), "condition": write_alone(rule), "no_rows": compose_no_rows(pipeline)}
+    pieces = {"judged": judge(pipeline, [rule]), "condition": write_alone(rule), "no_rows": compose_no_rows(pipeline)}
     try:
         for statement in ("try_rule", "try_condition", "try_brackets"):
             _statements.execute(connection, statement, pieces)
@@ -148,7 +148,10 @@ def _judge(checking: Connection, load: Load) -> Judged:
 
 
 def _count_failed(checking: Connection, load: Load, judged: Judged) -> None:
-    pieces = {"judged": judge(load.declaration.rules), "staged": attempt_table(load.load_id, load.attempt)}
+    pieces = {
+        "judged": judge(load.declaration),
+        "staged": attempt_table(load.load_id, load.attempt),
+    }
     try:
         found = _statements.fetch_all(checking, _make_count, "count_failed", pieces, **_split(judged.crashed))
     except psycopg.Error as error:
@@ -204,7 +207,7 @@ def _find_most(load: Load) -> int:
 
 def _runs(checking: Connection, load: Load, range_: Range, rules: Sequence[Rule]) -> str | None:
     """Compute rules for a range; None if that is possible, otherwise the words of the server without values."""
-    pieces = {"judged": judge(rules), "staged": attempt_table(load.load_id, load.attempt)}
+    pieces = {"judged": judge(load.declaration, rules), "staged": attempt_table(load.load_id, load.attempt)}
     where = {"partition": range_.partition, "from_offset": range_.from_offset, "until_offset": range_.until_offset}
     try:
         _statements.execute(checking, "judge_range", pieces, **where)
@@ -219,7 +222,10 @@ def _runs(checking: Connection, load: Load, range_: Range, rules: Sequence[Rule]
 
 def _list_failed(checking: Connection, load: Load, judged: Judged, most: int) -> dict[Place, tuple[int, str | None]]:
     """List rows that fail a rule or cannot be judged: by their places, the rule and the words of the server."""
-    pieces = {"judged": judge(load.declaration.rules), "staged": attempt_table(load.load_id, load.attempt)}
+    pieces = {
+        "judged": judge(load.declaration),
+        "staged": attempt_table(load.load_id, load.attempt),
+    }
     where = {**_split(judged.crashed), "most": most}
     found = _statements.fetch_all(checking, _make_failed, "list_failed", pieces, **where) if most else []
     checking.rollback()

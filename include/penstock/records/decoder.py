@@ -5,13 +5,14 @@ The decoder finds every value that PostgreSQL's COPY would refuse, because one s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.declaration.carried import carried_columns
 from penstock.declaration.formats import WHOLE_VALUE_TYPES
+from penstock.declaration.tombstones import find_key_columns
 from penstock.records.columns import timestamps
 from penstock.records.columns.conversions import arrow_type, make_conversion
 from penstock.records.columns.index_limits import make_index_limits
@@ -19,6 +20,7 @@ from penstock.records.formats.base import Field
 from penstock.records.formats.registry import make_format
 from penstock.records.formats.text import NOT_UTF8, decode_texts
 from penstock.records.rejection import RejectedRecord, Rejection, reject_record
+from penstock.records.tombstones import TombstoneReader, Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +43,7 @@ class Layout:
     value: ValueFormat = "json"
     key: KeyFormat | None = None
     indexes: tuple[tuple[str, ...], ...] = ()
+    tombstones: Tombstones | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,15 @@ def layout_of(pipeline: Pipeline) -> Layout:
     fields = tuple(
         Field(column.name, column.type, column.path, column.required, column.unit) for column in pipeline.columns
     )
-    return Layout(fields, pipeline.value, pipeline.key, pipeline.indexes)
+    return Layout(fields, pipeline.value, pipeline.key, pipeline.indexes, _tombstones_of(pipeline, fields))
+
+
+def _tombstones_of(pipeline: Pipeline, fields: Sequence[Field]) -> Tombstones | None:
+    if pipeline.tombstones != "keep":
+        return None
+    paths = find_key_columns(pipeline)
+    keys = tuple(replace(field, path=paths[field.name], required=True) for field in fields if field.name in paths)
+    return Tombstones(keys, is_json=pipeline.key_columns is not None)
 
 
 class Decoder:
@@ -69,15 +80,17 @@ class Decoder:
         self.format = make_format(layout.value, layout.fields)
         self.key_type = None if layout.key is None else WHOLE_VALUE_TYPES[layout.key]
         types = {field.name: field.type for field in layout.fields}
-        types |= {column.name: column.type for column in carried_columns(layout.key)}
+        self.tombstones = TombstoneReader(layout.tombstones, layout.fields) if layout.tombstones else None
+        carried = carried_columns(layout.key, "keep" if layout.tombstones else "poison")
+        types |= {column.name: column.type for column in carried}
         self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
         self.index_limits = make_index_limits(layout.indexes, types)
 
     def decode(self, batch: Batch) -> Decoded:
         """Decode a batch. Every record becomes a row or a rejected record, and no record raises an error."""
         rejections: Rejections = {}
-        values = _reject_values(batch.values, rejections)
-        columns = [*self.format.read_columns(values, rejections), *self._make_carried_columns(batch, rejections)]
+        values = _reject_values(batch.values, rejections, takes_none=self.tombstones is not None)
+        columns = [*self._read_columns(batch, values, rejections), *self._make_carried_columns(batch, rejections)]
         named = dict(zip(self.schema.names, columns, strict=True))
         for limit in self.index_limits:
             for index, rejection in limit.find_rejections(named):
@@ -87,6 +100,11 @@ class Decoder:
             rows = rows.filter(pa.array([index not in rejections for index in range(len(rows))]))
         return Decoded(rows, [reject_record(batch, index, rejections[index]) for index in sorted(rejections)], batch)
 
+    def _read_columns(self, batch: Batch, values: Sequence[bytes | None], rejections: Rejections) -> list[pa.Array]:
+        if self.tombstones is None or None not in batch.values:
+            return self.format.read_columns(values, rejections)
+        return self.tombstones.read_columns(self.format, batch, values, rejections)
+
     def _make_carried_columns(self, batch: Batch, rejections: Rejections) -> Iterator[pa.Array]:
         count = len(batch.offsets)
         yield pa.repeat(pa.scalar(self.load_id, pa.int64()), count)
@@ -95,9 +113,13 @@ class Decoder:
         yield _convert_timestamps(batch.timestamps, rejections)
         if self.key_type is not None:
             yield _convert_keys(batch.keys, self.key_type, rejections)
+        if self.tombstones is not None:
+            yield pa.array([value is None for value in batch.values], pa.bool_())
 
 
-def _reject_values(values: Sequence[bytes | None], rejections: Rejections) -> Sequence[bytes | None]:
+def _reject_values(
+    values: Sequence[bytes | None], rejections: Rejections, *, takes_none: bool
+) -> Sequence[bytes | None]:
     """Reject values that are missing or too large for any format; they are None in the list that is returned."""
     try:
         if max(map(len, values), default=0) <= MAX_VALUE:  # type: ignore[arg-type]
@@ -106,7 +128,8 @@ def _reject_values(values: Sequence[bytes | None], rejections: Rejections) -> Se
         pass
     for index, value in enumerate(values):
         if value is None:
-            rejections[index] = Rejection("null_value", "no value; append takes no tombstones")
+            if not takes_none:
+                rejections[index] = Rejection("null_value", "no value, and the pipeline does not keep tombstones")
         elif len(value) > MAX_VALUE:
             rejections[index] = Rejection("too_large", f"{len(value)} bytes; the limit is {MAX_VALUE}")
     return [None if index in rejections else value for index, value in enumerate(values)]

@@ -35,6 +35,7 @@ from penstock.load.results.tables import (
 from penstock.target.postgres.leaves import move_table
 from penstock.target.postgres.locks import LockRequest, lock_in_tries
 from penstock.target.postgres.table import find_free_name, join_names, target_identifier
+from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +65,9 @@ def rebuild_result(uri: str, pipeline: Pipeline, table: str, who: str, report: C
     """Rebuild a declared result. A rebuild that was interrupted continues where it stopped."""
     result = _find_declared(pipeline, table)
     with open_ledger(uri) as connection:
+        # A column of a changed declaration is added now: the new result may read it.
+        find_store(pipeline).prepare(connection)
+        connection.commit()
         known = _begin(connection, pipeline, result)
         connection.commit()
         rows = 0

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock.declaration.carried import TOMBSTONE_NAME
+from penstock.declaration.results import TOMBSTONE
 from penstock.ledger.statements import Statements
 from penstock.load.results.writer import run_as_writer
 from penstock.target.postgres.table import RESULT_SCHEMA, describe_columns, join_names, type_sql
@@ -173,7 +175,7 @@ def make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -
         "key": join_names(result.key),
         "columns": join_names([*result.key, *others]),
         "sources": join_names(sources),
-        "deleted": sql.SQL(result.deleted_when or "false"),
+        "deleted": sql.SQL(_write_deleted(result)),
         "row_key": qualify("r", result.key),
         "top_key": qualify("t", result.key),
         "affected_key": qualify("a", result.key),
@@ -184,6 +186,13 @@ def make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -
             sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others
         ),
     }
+
+
+def _write_deleted(result: Result) -> str:
+    """Write the condition of deletions. A row from before `tombstones: keep` has null in `_tombstone`."""
+    if result.deleted_when == TOMBSTONE:
+        return f"{TOMBSTONE_NAME} is true"
+    return result.deleted_when or "false"
 
 
 def qualify(alias: str, names: Iterable[str]) -> sql.Composed:

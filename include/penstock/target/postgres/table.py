@@ -56,7 +56,8 @@ def quote_target(target: Target) -> str:
 def describe_columns(pipeline: Pipeline) -> dict[str, tuple[str, bool]]:
     """List the columns that the target must have: by name, PostgreSQL's spelling of the type, and whether not null."""
     declared = {column.name: (column.type.sql, column.required) for column in pipeline.columns}
-    return declared | {column.name: (column.type.sql, column.required) for column in carried_columns(pipeline.key)}
+    carried = carried_columns(pipeline.key, pipeline.tombstones)
+    return declared | {column.name: (column.type.sql, column.required) for column in carried}
 
 
 def read_columns(connection: Connection, target: Target) -> dict[str, tuple[str, bool]]:
