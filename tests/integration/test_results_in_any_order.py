@@ -12,19 +12,24 @@ from hypothesis import strategies as st
 
 from declaring import COLUMNS, declare
 from fix_loads import stage_rows
+from penstock.backfill.redrive import join_records
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import PenstockError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.generation import open_generation
 from penstock.ledger.load import pass_checks, read_load
 from penstock.ledger.pipeline import lock_pipeline
+from penstock.ledger.redrive import ChosenRecord, plan_records
 from penstock.load.publish import publish_in
+from penstock.load.results.proof import find_result_faults
 from penstock.maintenance.run import maintain
 from penstock.model.log import Identity
 from penstock.model.ranges import Range
 from penstock.target.postgres import levels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from fix_postgres import FreshDatabase
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 PARTITIONS = 3
 TOTALS = """
 insert into result as r (note, rows, sum)
-select note, sum(sign), sum(sign * id) from (
+select note, sum(sign), sum(sign * coalesce(id, 0)) from (
     select note, id, 1 as sign from added union all select note, id, -1 from removed) changed
 group by note
 on conflict (note) do update set rows = r.rows + excluded.rows, sum = r.sum + excluded.sum;
@@ -41,7 +46,9 @@ delete from result where rows = 0;
 """
 PIPELINE = declare(
     "topic",
-    columns={**COLUMNS, "op": {"type": "text"}, "part": {"type": "integer"}},
+    columns={**COLUMNS, "id": {"type": "bigint"}, "op": {"type": "text"}, "part": {"type": "integer"}},
+    tombstones="keep",
+    key_columns={"part": "$.part", "note": "$.note"},
     results=[
         {"table": "analytics.newest", "mode": "upsert", "key": ["note"], "deleted_when": "op = 'D'"},
         {
@@ -49,6 +56,7 @@ PIPELINE = declare(
             "mode": "upsert",
             "key": ["part", "note"],
             "columns": {"number": "id"},
+            "deleted_when": "tombstone",
         },
         {
             "table": "analytics.totals",
@@ -59,7 +67,8 @@ PIPELINE = declare(
         },
     ],
 )
-# Few keys, so that they meet often, some of them in one partition only. Timestamps fall, and some are missing.
+# Few keys, so that they meet often, some of them in one partition only. Timestamps fall, and some are missing. A fifth
+# of the records have no value.
 FILL = """
 update penstock_stage.load_{0}_1 set
     note = 'key ' || abs(hashint8(_offset * 7 + _partition * 3 + {1})) % 4
@@ -67,10 +76,13 @@ update penstock_stage.load_{0}_1 set
     part = abs(hashint8(_offset + 11)) % 2,
     id = _offset * 100 + {1},
     op = case when abs(hashint8(_offset * 5 + _partition + {1})) % 4 = 0 then 'D' else 'U' end,
+    _tombstone = false,
     _timestamp = case when abs(hashint8(_offset * 13 + {1})) % 9 > 0
-                 then timestamptz '2026-01-01Z' + abs(hashint8(_offset * 17 + _partition)) % 6 * interval '1 hour' end
+                 then timestamptz '2026-01-01Z' + abs(hashint8(_offset * 17 + _partition)) % 6 * interval '1 hour' end;
+update penstock_stage.load_{0}_1 set _tombstone = true, id = null, op = null
+where abs(hashint8(_offset * 19 + _partition + {1})) % 5 = 0
 """
-ACTIONS = ("live", "live", "replay", "rollback", "undo", "backfill", "backfill", "adopt", "merge")
+ACTIONS = ("live", "live", "replay", "rollback", "undo", "backfill", "backfill", "redrive", "adopt", "merge")
 
 
 class Site:
@@ -84,10 +96,14 @@ class Site:
         with psycopg.connect(self.db) as connection:
             return connection.execute(text.encode()).fetchall()
 
-    def publish(self, ranges: list[Range], kind: Kind = "live") -> None:
+    def publish(self, ranges: list[Range], kind: Kind = "live", records: Sequence[ChosenRecord] = ()) -> None:
+        """Publish a load. Some records of the log go to the quarantine; a redrive brings `records` back."""
         self.version += 1
-        load_id = stage_rows(self.db, ranges, pipeline=PIPELINE, kind=kind)
+        places = [(each.partition, offset) for each in ranges for offset in range(each.from_offset, each.until_offset)]
+        quarantined = [] if records else [place for place in places if (place[1] * 3 + self.version) % 5 == 0]
+        load_id = stage_rows(self.db, ranges, pipeline=PIPELINE, kind=kind, quarantined=quarantined)
         with open_ledger(self.db) as connection:
+            plan_records(connection, load_id, records)
             connection.execute(FILL.format(load_id, self.version).encode())
             pass_checks(connection, read_load(connection, load_id))
             publish_in(connection, load_id)
@@ -110,6 +126,8 @@ class Site:
             loads = self.query(f"select load_id from penstock.load where state = '{state}' order by 1")
             if loads:
                 self.decide(action, loads[number % len(loads)][0])
+        elif action == "redrive":
+            self.redrive(number)
         elif action == "adopt":
             self.adopt()
         else:
@@ -121,6 +139,15 @@ class Site:
             return
         with suppress(PenstockError):  # other loads may cover its offsets by now
             undo_rollback(self.db, load_id, "ann", "a test")
+
+    def redrive(self, number: int) -> None:
+        found = self.query(
+            'select q.load_id, q.partition, q."offset" from penstock.quarantined q join penstock.load l using (load_id)'
+            " where l.generation_id = (select max(generation_id) from penstock.generation) order by 1, 2, 3"
+        )
+        if chosen := found[number % 2 :: 1 + number % 3]:
+            records = [ChosenRecord(*each) for each in chosen]
+            self.publish(join_records(records), "redrive", records)
 
     def next_ranges(self, number: int) -> list[Range]:
         newest = "(select max(generation_id) from penstock.generation)"
@@ -139,10 +166,10 @@ class Site:
                 open_generation(connection, pipeline_id, Identity("c", f"t{self.version}"), epoch=1)
 
 
-def derive(site: Site, key: str, values: str, *, deletions: bool) -> dict[Any, Any]:
-    """The newest row of each key, computed here from the rows of the target, by the documented rule."""
+def derive(site: Site, key: str, values: str, deleted: str) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The newest row of each key, and its guards, computed from the rows of the target by the documented rule."""
     rows = site.query(
-        f"select {key}, generation_id, _partition, _offset, _timestamp, op, {values} "
+        f"select {key}, generation_id, _partition, _offset, _timestamp, coalesce({deleted}, false), {values} "
         "from analytics.orders join penstock.load on load_id = _load_id"
     )
     by_key: dict[Any, dict[Any, Any]] = defaultdict(dict)
@@ -150,26 +177,37 @@ def derive(site: Site, key: str, values: str, *, deletions: bool) -> dict[Any, A
         known = by_key[name].setdefault((generation, partition), row)
         if row[0] > known[0]:
             by_key[name][generation, partition] = row
-    found = {}
+    found, guards = {}, {}
     for name, tops in by_key.items():
         newest = max(generation for generation, _ in tops)
         candidates = {partition: row for (generation, partition), row in tops.items() if generation == newest}
         partition = max(candidates, key=lambda each: (candidates[each][1] is not None, candidates[each][1] or 0, each))
-        row = candidates[partition]
-        if not (deletions and row[2] == "D"):
-            found[name] = (newest, partition, row[0], *row[3:])
-    return found
+        for each, row in candidates.items():
+            if each == partition and not row[2]:
+                found[name] = (newest, each, row[0], *row[3:])
+            else:
+                guards[name, newest, each] = (row[0], row[2])
+    return found, guards
 
 
 def check(site: Site) -> None:
-    newest = site.query("select note, _generation, _partition, _offset, id, op from analytics.newest")
-    assert {name: tuple(row) for name, *row in newest} == derive(site, "note", "id, op", deletions=True)
-    of_two = site.query(
-        "select (part, note)::text, _generation, _partition, _offset, number from analytics.newest_of_two"
-    )
-    assert {name: tuple(row) for name, *row in of_two} == derive(site, "(part, note)::text", "id", deletions=False)
+    for table, key, values, sources, deleted in (
+        ("newest", "note", "id, op", "id, op", "op = 'D'"),
+        ("newest_of_two", "(part, note)::text", "number", "id", "_tombstone"),
+    ):
+        rows = site.query(f"select {key}, _generation, _partition, _offset, {values} from analytics.{table}")
+        [[result_id]] = site.query(f"select result_id from penstock.result where table_name = 'analytics.{table}'")
+        guards = site.query(
+            f"select {key}, _generation, _partition, _offset, _deleted from penstock_results.guards_{result_id}"
+        )
+        assert (
+            {name: tuple(row) for name, *row in rows},
+            {(name, generation, partition): tuple(row) for name, generation, partition, *row in guards},
+        ) == derive(site, key, sources, deleted)
     totals = site.query("select note, rows, sum from analytics.totals order by 1")
-    assert totals == site.query("select note, count(*), sum(id) from analytics.orders group by 1 order by 1")
+    assert totals == site.query(
+        "select note, count(*), coalesce(sum(id), 0) from analytics.orders group by 1 order by 1"
+    )
 
 
 @settings(
@@ -189,3 +227,6 @@ def test_results_equal_one_load_of_all_rows_after_any_actions(
         for action, number in actions:
             site.act(action, number)
             check(site)
+        with open_ledger(db) as connection:
+            pipeline_id = lock_pipeline(connection, "orders") or 0
+            assert find_result_faults(connection, pipeline_id, PIPELINE.target, 1.0) == []

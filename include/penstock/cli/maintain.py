@@ -68,6 +68,7 @@ def _describe(done: "Maintained", *, dry_run: bool) -> str:
         (dropped.tasks, "records of tasks of old attempts"),
         (dropped.tables, "tables of old attempts"),
         (dropped.check_results, "results of checks"),
+        (dropped.guards, "guards of deleted keys of results"),
     ]
     parts = "; ".join(f"{count:,} {noun}" for count, noun in counts if count)
     return (

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictStr, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, StrictStr, WithJsonSchema
 
 from penstock.declaration.columns import families_of, parse_type
 from penstock.declaration.mistakes import Mistake, Place, clip, suggest
@@ -53,6 +53,11 @@ class Result(BaseModel):
         description="upsert: a condition in SQL over the columns of the row, such as op = 'D', or tombstone for a "
         "record without value; the row deletes its key",
     )
+    guards_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=400,
+        description="upsert: how many days a deleted key is remembered, so that no older record brings it back; "
+        "null for ever",
+    )
     check: StrictStr | None = Field(
         default=None,
         description="sql: a query over `rows`, the rows of the target, whose columns and rows are those of the table; "
@@ -60,6 +65,10 @@ class Result(BaseModel):
     )
     sql: StrictStr | None = Field(default=None, description="sql: the file of the statements, in the folder results")
     statements: StrictStr | None = Field(default=None, description="sql: the statements themselves, without a file")
+
+    def derives_like(self, other: Self) -> bool:
+        """Whether two definitions give the same table from the same rows."""
+        return self == other.model_copy(update={"guards_days": self.guards_days})
 
 
 def find_result_mistakes(written: Mapping[str, Any], names: list[str], types: Mapping[str, Any]) -> Iterator[Mistake]:

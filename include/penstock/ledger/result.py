@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime  # noqa: TC003 - rows are read by the annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ class KnownResult:
     state: ResultState
     built_until: int | None
     build_to: int | None
+    guards_dropped_at: datetime | None
 
     @property
     def result(self) -> Result:
@@ -79,6 +81,11 @@ def remove_results(connection: Connection, result_ids: Sequence[int]) -> None:
 def mark_changed(connection: Connection, result_ids: Sequence[int], load_id: int) -> None:
     """Note the load that has changed results."""
     _statements.execute(connection, "mark_changed", result_ids=list(result_ids), load_id=load_id)
+
+
+def mark_guards_dropped(connection: Connection, result_id: int) -> None:
+    """Note that guards of a result were dropped after their time."""
+    _statements.execute(connection, "mark_guards_dropped", result_id=result_id)
 
 
 def begin_building(connection: Connection, pipeline_id: int, result: Result) -> int:

@@ -1,6 +1,6 @@
 -- name: read_results
 -- The results of a pipeline, in the order in which they were declared.
-select result_id, pipeline_id, table_name, definition, state, built_until, build_to from penstock.result
+select result_id, pipeline_id, table_name, definition, state, built_until, build_to, guards_dropped_at from penstock.result
 where pipeline_id = %(pipeline_id)s order by result_id
 
 -- name: has_published
@@ -21,6 +21,10 @@ delete from penstock.result where result_id = any (%(result_ids)s)
 -- name: mark_changed
 -- Notes the load that has changed the results.
 update penstock.result set load_id = %(load_id)s where result_id = any (%(result_ids)s)
+
+-- name: mark_guards_dropped
+-- Notes that guards of a result were dropped after their time.
+update penstock.result set guards_dropped_at = now() where result_id = %(result_id)s
 
 -- name: begin_building
 -- Begins the rebuild of a result with the loads that are published now.

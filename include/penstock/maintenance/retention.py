@@ -12,6 +12,8 @@ from penstock.ledger.coverage import forget_aside
 from penstock.ledger.event import record_event
 from penstock.ledger.load import read_load
 from penstock.ledger.pipeline import lock_pipeline
+from penstock.ledger.result import ResultState, mark_guards_dropped, read_results
+from penstock.load.results import upsert
 from penstock.target.postgres.table import STAGE_SCHEMA
 from penstock.target.registry import find_store
 
@@ -73,6 +75,22 @@ def empty_quarantine(connection: Connection, pipeline: Pipeline, pipeline_id: in
 def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
     """Drop the ledger's rows about stage tasks of attempts that were not the last of their load."""
     return maintenance.drop_old_tasks(connection, pipeline_id)
+
+
+def drop_old_guards(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:
+    """Drop the guards of keys of upserts that were deleted long ago; an older record could bring such a key back."""
+    days = {str(result.table): result.guards_days for result in pipeline.results if result.mode == "upsert"}
+    lock_pipeline(connection, pipeline.name)
+    dropped = 0
+    for known in read_results(connection, pipeline_id):
+        kept_days = days.get(known.table_name)
+        if known.state != ResultState.CURRENT or known.result.mode != "upsert" or kept_days is None:
+            continue
+        found = upsert.drop_guards(connection, known.result, upsert.guards_table(known.result_id), kept_days)
+        if found:
+            mark_guards_dropped(connection, known.result_id)
+        dropped += found
+    return dropped
 
 
 def drop_check_results(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:

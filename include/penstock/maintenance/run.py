@@ -16,6 +16,7 @@ from penstock.ledger.pipeline import find_pipeline
 from penstock.maintenance.retention import (
     drop_check_results,
     drop_kept_rows,
+    drop_old_guards,
     drop_old_tasks,
     drop_stray_merges,
     drop_uncounted,
@@ -45,6 +46,7 @@ class Dropped:
     tasks: int = 0
     tables: int = 0
     check_results: int = 0
+    guards: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +227,11 @@ def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Cal
     tasks = drop_old_tasks(connection, pipeline_id)
     results = drop_check_results(connection, pipeline, pipeline_id)
     end()
+    guards = drop_old_guards(connection, pipeline, pipeline_id)
+    end()
     tables = find_store(pipeline).sweep(connection) + drop_stray_merges(connection, pipeline_id)
     end()
-    return Dropped(tuple(kept), uncounted, emptied, tasks, tables, results)
+    return Dropped(tuple(kept), uncounted, emptied, tasks, tables, results, guards)
 
 
 def _read_unfinished(connection: Connection, pipeline: Pipeline) -> list[int]:

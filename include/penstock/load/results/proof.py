@@ -52,42 +52,55 @@ def find_result_faults(connection: Connection, pipeline_id: int, target: Target,
         if known.state != ResultState.CURRENT:
             continue
         try:
-            compared = _compare(connection, known, target, share)
+            messages = _compare(connection, known, target, share)
         except ResultError as error:
-            faults.append(ResultFault(known.table_name, f"the check of the result failed: {error.what}"))
-            continue
-        if compared.missing or compared.extra or compared.different:
-            faults.append(
-                ResultFault(
-                    known.table_name,
-                    f"of {compared.keys} keys {compared.missing} are missing, {compared.extra} are too many and "
-                    f"{compared.different} have other values than the rows of the target give",
-                )
-            )
+            messages = [f"the check of the result failed: {error.what}"]
+        faults += [ResultFault(known.table_name, message) for message in messages]
     return faults
 
 
-def _compare(connection: Connection, known: KnownResult, target: Target, share: float) -> Compared:
+def _compare(connection: Connection, known: KnownResult, target: Target, share: float) -> list[str]:
     result = known.result
     if result.mode == "upsert":
-        return _compare_upsert(connection, known, target, share)
-    return _compare_statements(connection, result, target) if result.check else Compared(0, 0, 0, 0)
+        compared, guards = _compare_upsert(connection, known, target, share)
+        return [*_describe(compared, "keys"), *_describe(guards, "guards (deletions, and overtaken rows)")]
+    return _describe(_compare_statements(connection, result, target), "keys") if result.check else []
 
 
-def _compare_upsert(connection: Connection, known: KnownResult, target: Target, share: float) -> Compared:
+def _describe(compared: Compared, noun: str) -> list[str]:
+    if not (compared.missing or compared.extra or compared.different):
+        return []
+    wrong = f"{compared.missing} are missing, {compared.extra} are too many and {compared.different} have other values"
+    return [f"of {compared.keys} {noun} {wrong} than the rows of the target give"]
+
+
+def _compare_upsert(
+    connection: Connection, known: KnownResult, target: Target, share: float
+) -> tuple[Compared, Compared]:
+    """Compare the table of an upsert, and the guards beside it."""
     result, table = known.result, target_identifier(known.result.table)
-    upsert.rank_rows(connection, result, table, upsert.guards_table(known.result_id), target_identifier(target), share)
+    guards = upsert.guards_table(known.result_id)
+    upsert.rank_rows(connection, result, table, guards, target_identifier(target), share)
     names = [*(name for name, _ in result.columns or ()), *upsert.LINEAGE]
     pieces = {
         "table": table,
+        "guards": guards,
         "key": join_names(result.key),
         "hash": upsert.hash_key(result.key),
         "winner_values": upsert.qualify("w", names),
         "result_values": upsert.qualify("r", names),
+        "winner_key": upsert.qualify("w", result.key),
+        "guard_key": upsert.qualify("g", result.key),
+        "deleted_key": upsert.qualify("d", result.key),
     }
-    compared = _statements.fetch_only(connection, Compared, "compare_upsert", pieces, below=upsert.hash_bound(share))
+    below = upsert.hash_bound(share)
+    compared = _statements.fetch_only(connection, Compared, "compare_upsert", pieces, below=below)
+    were_dropped = known.guards_dropped_at is not None
+    found = _statements.fetch_only(
+        connection, Compared, "compare_guards", pieces, below=below, were_dropped=were_dropped
+    )
     upsert.drop_ranked(connection)
-    return compared
+    return compared, found
 
 
 def _compare_statements(connection: Connection, result: Result, target: Target) -> Compared:

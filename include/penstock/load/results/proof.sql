@@ -7,6 +7,20 @@ select count(*)::bigint as keys,
 from (select *, true as _found from penstock_ranked where _place = 1 and not _deleted) w
 full join (select *, true as _found from {table} where abs({hash}) %% 1000000 < %(below)s) r using ({key})
 
+-- name: compare_guards
+-- Compares the deletions that win and the rows that were overtaken with the guards, for the keys with a hash below a
+-- bound. Guards of a deleted key may have been dropped after their time, all at once.
+select count(*)::bigint as keys,
+       count(*) filter (where r._found is null and not (%(were_dropped)s and exists (
+           select from penstock_ranked d where d._place = 1 and d._deleted and ({winner_key}) = ({deleted_key}))
+           and not exists (select from {guards} g where ({guard_key}) = ({winner_key}))))::bigint as missing,
+       count(*) filter (where w._found is null)::bigint as extra,
+       count(*) filter (where r._found and w._found
+           and (w._deleted, {winner_values}) is distinct from (r._deleted, {result_values}))::bigint as different
+from (select *, true as _found from penstock_ranked where _place > 1 or _deleted) w
+full join (select *, true as _found from {guards} where abs({hash}) %% 1000000 < %(below)s) r
+     using ({key}, _generation, _partition)
+
 -- name: name_rows
 -- All rows of the target, under the name that a check query uses.
 create temporary view rows as select * from {target}

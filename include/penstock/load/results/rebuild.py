@@ -101,7 +101,7 @@ def _begin(connection: Connection, pipeline: Pipeline, result: Result) -> KnownR
     known = [each for each in ledger_result.read_results(connection, pipeline_id)
              if each.table_name == str(result.table) and each.state != ResultState.CURRENT]  # fmt: skip
     for each in known:
-        if each.state == ResultState.BUILDING and each.result == result:
+        if each.state == ResultState.BUILDING and each.result.derives_like(result):
             return each
         drop_tables(connection, each.result_id)
     ledger_result.remove_results(connection, [each.result_id for each in known])

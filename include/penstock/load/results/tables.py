@@ -49,7 +49,7 @@ def prepare_results(connection: Connection, pipeline: Pipeline) -> None:
             remove_results(connection, [each.result_id])
             drop_tables(connection, each.result_id)
     for name, result in declared.items():
-        if any(each.table_name == name and each.result == result for each in known):
+        if any(each.table_name == name and each.result.derives_like(result) for each in known):
             continue
         if has_published(connection, pipeline_id):
             add_result(connection, pipeline_id, result, ResultState.WAITING)
@@ -65,7 +65,7 @@ def prepare_results(connection: Connection, pipeline: Pipeline) -> None:
 def _is_outdated(known: KnownResult, declared: dict[str, Result]) -> bool:
     """Whether the ledger's row of a result has no use: it is not declared, or another definition waits by now."""
     result = declared.get(known.table_name)
-    return result is None or (known.state != ResultState.CURRENT and known.result != result)
+    return result is None or (known.state != ResultState.CURRENT and not known.result.derives_like(result))
 
 
 def _create(connection: Connection, pipeline: Pipeline, result_id: int, result: Result) -> None:

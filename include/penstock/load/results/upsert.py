@@ -15,7 +15,13 @@ from penstock.declaration.carried import TOMBSTONE_NAME
 from penstock.declaration.results import TOMBSTONE
 from penstock.ledger.statements import Statements
 from penstock.load.results.writer import run_as_writer
-from penstock.target.postgres.table import RESULT_SCHEMA, describe_columns, join_names, type_sql
+from penstock.target.postgres.table import (
+    RESULT_SCHEMA,
+    describe_columns,
+    join_names,
+    target_identifier,
+    type_sql,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +36,7 @@ _statements = Statements("load/results/upsert")
 LINEAGE = {"_generation": "bigint", "_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz"}
 # Sorts and joins of a million keys stay in memory. With PostgreSQL's 4 MB a publish of them took twice as long.
 MEMORY = "set local work_mem = '128MB'"
+KEPT_SINCE = sql.SQL("_kept_since timestamptz not null default now()")
 # A record of Kafka may have no timestamp.
 NOT_NULL = dict.fromkeys(("_generation", "_partition", "_offset"), "not null")
 
@@ -63,9 +70,9 @@ def create_tables(
         sql.SQL("create table {} ({}, primary key ({})) with (fillfactor = 80)").format(table, described, key)
     )
     connection.execute(
-        sql.SQL("create table {} ({}, _deleted boolean not null, primary key ({}, _generation, _partition))").format(
-            guards, described, key
-        )
+        sql.SQL(
+            "create table {} ({}, _deleted boolean not null, {}, primary key ({}, _generation, _partition))"
+        ).format(guards, described, KEPT_SINCE, key)
     )
 
 
@@ -106,6 +113,22 @@ def rank_rows(
     _pick_tops(connection, pieces)
     _run(connection, "find_all_keys", pieces)
     _run(connection, "rank_tops", pieces)
+
+
+def drop_guards(connection: Connection, result: Result, guards: sql.Identifier, days: int) -> int:
+    """Drop the guards of deleted keys that are older than so many days, in the caller's transaction."""
+    table = target_identifier(result.table)
+    pieces = {
+        "table": table,
+        "guards": guards,
+        "key": qualify("g", result.key),
+        "row_key": qualify("r", result.key),
+        "other_key": qualify("o", result.key),
+    }
+    # The guards of a result from before the times of guards have none yet.
+    if not _statements.fetch_value(connection, bool, "has_times", guards=guards.as_string(None)):
+        connection.execute(sql.SQL("alter table {} add column {}").format(guards, KEPT_SINCE))
+    return _statements.execute(connection, "drop_guards", pieces, days=days)
 
 
 def drop_ranked(connection: Connection) -> None:

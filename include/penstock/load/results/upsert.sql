@@ -100,3 +100,15 @@ on conflict ({key}) do update set {assignments} where ({old_values}) is distinct
 -- Keeps deletions that win, and the newest rows of the other partitions.
 insert into {guards} ({columns}, _deleted)
 select {columns}, _deleted from penstock_ranked where _place > 1 or _deleted
+
+-- name: has_times
+-- Whether a table of guards says since when it has kept each row.
+select exists (select from pg_attribute where attrelid = to_regclass(%(guards)s) and attname = '_kept_since') as has_times
+
+-- name: drop_guards
+-- Drops the guards of keys that are deleted since more than so many days. A key with a row keeps its guards: they are
+-- the newest rows of other partitions, and may win later.
+delete from {guards} g
+where not exists (select from {table} r where ({row_key}) = ({key}))
+  and not exists (select from {guards} o
+                  where ({other_key}) = ({key}) and o._kept_since >= now() - make_interval(days => %(days)s))
