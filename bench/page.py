@@ -69,14 +69,14 @@ FILL = (
        select l.load_id, p, (l.load_id - 1) * %(offsets)s, l.load_id * %(offsets)s, %(offsets)s, 0, 0,
               l.planned_at - interval '1 hour', l.planned_at
        from penstock.load l cross join generate_series(0, %(partitions)s - 1) as p order by 1, 2""",
+    """insert into penstock.position (generation_id, partition, origin, position, load_id, moved_at)
+       select %(generation_id)s, p, 0, %(offsets)s::bigint * %(loads)s, %(loads)s, now() - interval '1 hour'
+       from generate_series(0, %(partitions)s - 1) as p""",
     # Some ranges are gaps, and some were published by a replay.
     """insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes)
        select %(pipeline_id)s, %(generation_id)s, r.partition, int8range(r.from_offset, r.until_offset), r.load_id,
               r.rows - r.load_id %% 2, 0, r.load_id %% 2
        from penstock.load_range r where (r.load_id * 7 + r.partition) %% 5000 <> 0 order by r.load_id, r.partition""",
-    """insert into penstock.position (generation_id, partition, origin, position, load_id, moved_at)
-       select %(generation_id)s, p, 0, %(offsets)s::bigint * %(loads)s, %(loads)s, now() - interval '1 hour'
-       from generate_series(0, %(partitions)s - 1) as p""",
     """insert into penstock.sample (pipeline, taken_at, answered_at, cluster_id, topic_id, retention, retention_at)
        values (%(name)s, now(), now(), 'c', 't',
                '{"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}', now())""",

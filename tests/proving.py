@@ -110,7 +110,16 @@ def _check_tiling(connection: psycopg.Connection[Any], pipeline: str) -> list[st
             at = until
         if at != position:
             faults.append(f"partition {partition}: coverage ends at {at}, the position is {position}")
-    return faults
+    counted = connection.execute(
+        "select o.partition, o.covered, (select coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0)"
+        " from penstock.coverage c where c.generation_id = o.generation_id and c.partition = o.partition)"
+        " from penstock.position o"
+    ).fetchall()
+    return faults + [
+        f"partition {partition}: {counter} offsets are counted as covered, and {sum_} are covered"
+        for partition, counter, sum_ in counted
+        if counter != sum_
+    ]
 
 
 def _check_accounting(connection: psycopg.Connection[Any], account: Account, pipeline: str) -> list[str]:

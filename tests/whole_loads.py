@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
     from penstock.model.ranges import Range
+    from penstock.verify.rotation import Rotation
     from penstock.verify.run import Verified
 
 _runs = itertools.count(1)
@@ -107,7 +108,7 @@ class Loader:
         self.stage(load_id)
         publish_load(self.db, self.settings.kafka, load_id)
 
-    def verify(self, share: float = 1.0, ranges: Sequence[Range] = ()) -> Verified:
+    def verify(self, share: float = 1.0, ranges: Sequence[Range] = (), rotation: Rotation | None = None) -> Verified:
         """Verify the pipeline, with the session's Spark as the other reader."""
         verified = verify_pipeline(
             self.settings,
@@ -116,6 +117,7 @@ class Loader:
             share,
             lambda settings, verification: run_reread(settings, verification, lambda: self.spark.sparkContext),
             ranges,
+            rotation,
         )
         assert verified is not None, "there are published loads"
         return verified

@@ -183,7 +183,10 @@ def test_leaves_are_merged_by_levels_until_few_are_left(db: str) -> None:
     assert merge_all(db).leaves_after == 3
     assert leaves(db) == [(1, 10), (10, 13), (13, 14)]
     publish_loads(db, 5, first=13)
+    query(db, "update penstock.load set counted_at = now(), moved_at = null returning 1")
     assert merge_all(db).leaves_after == 2
+    moved = "select load_id from penstock.load where counted_at is null and moved_at is not null order by 1"
+    assert query(db, moved) == [(load,) for load in range(10, 19)], "a verification counts merged loads again"
     assert leaves(db) == [(1, 10), (10, 19)]
     assert rows(db)[: len(before)] == before
 

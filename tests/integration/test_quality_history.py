@@ -196,7 +196,16 @@ def test_results_of_checks_are_dropped_after_their_time_and_not_before(db: str, 
     def drop(pipeline: Pipeline) -> int:
         return maintain(db, pipeline, lambda _: None).dropped.check_results
 
+    of_tasks = "select distinct load_id from penstock.stage_task order by 1"
     assert drop(forever) == 0
+    assert query(db, of_tasks) == [(load_id,) for load_id in (old, young, of_other, open_load)]
+    with psycopg.connect(superuser(db)) as connection:
+        connection.execute("update penstock.load set ended_at = planned_at where ended_at is not null")
+    brief = forever.model_copy(update={"keep_tasks_days": 30})
+    assert maintain(db, brief, lambda _: None).dropped.tasks == 1
+    assert query(db, of_tasks) == [(load_id,) for load_id in (young, of_other, open_load)]
+    ranges = query(db, "select rows from penstock.ranges where load_id = %s", old)
+    assert ranges == [(10,)], "the counts of the ranges stay"
     assert drop(orders) == 6 + len(CHECKS)
     assert drop(orders) == 0
     left = query(db, "select distinct load_id from penstock.check_result order by 1")

@@ -23,6 +23,7 @@ from penstock.ledger.connection import connect, open_ledger
 from penstock.model.ranges import Range
 from penstock.status.pipelines import read_status
 from penstock.target.postgres.rows import hash_row
+from penstock.verify.rotation import Rotation
 from penstock.verify.run import verify_pipeline
 from plain_consumer import open_consumer, read_to_end
 from privileges import superuser
@@ -95,6 +96,48 @@ def test_chosen_offsets_are_read_again_and_all_rows_are_counted(start: Start) ->
     assert list_places(verified.faults) == [("rows_changed", 1, 30, 31)], "the fingerprints of all rows are compared"
     assert loader.query("select share from penstock.verifications") == [(0.5,)]
     assert loader.verify(ranges=[Range(7, 0, 1)]).chunks_reread == 0
+
+
+def test_a_daily_verification_counts_new_and_moved_loads_and_a_share_of_the_others(start: Start) -> None:
+    account, loader = start()
+    first, second, third = (loads_orders(account, loader, 20) for _ in range(3))
+    rotation = Rotation(30, at_least=0)
+    assert (loader.verify(0, rotation=rotation).rows, loader.verify(0).rows) == (60, 60)
+
+    fourth = loads_orders(account, loader, 5)
+    verified = loader.verify(0, rotation=rotation)
+    assert (verified.rows, verified.loads_skipped, verified.faults) == (5, 3, ())
+    assert "5 rows in 1 ranges counted (3 loads were counted before)" in verified.summary
+    assert loader.verify(0, rotation=rotation).rows == 20, "nothing is new: the oldest leaf takes its turn"
+
+    # A row of a load whose turn comes later; the load is due at the end of the days.
+    tamper(loader, f"update analytics.orders set note = 'x' where _load_id = {second} and _offset = 27")
+    tamper(
+        loader, f"update penstock.load set counted_at = now() - interval '5 days' where load_id in ({first}, {third})"
+    )
+    assert loader.verify(0, rotation=rotation).faults == ()
+    tamper(loader, f"update penstock.load set counted_at = now() - interval '29 days' where load_id = {second}")
+    for _ in range(2):  # a fault is found again until the row is right
+        assert list_places(loader.verify(0, rotation=rotation).faults) == [("rows_changed", 0, 27, 28)]
+        assert read_health(loader).state == "faulty"
+
+    loader.backfill(ByOffsets((Span(0, 27, 28),)), replace=True)
+    verified = loader.verify(0, rotation=rotation)
+    assert (verified.faults, verified.rows, verified.loads_skipped) == ((), 20, 3), (
+        "the replay and the rest of its load"
+    )
+    roll_back(loader.db, fourth, "ann", "a try")
+    undo_rollback(loader.db, fourth, "ann", "not so")
+    assert loader.verify(0, rotation=rotation).rows == 5
+    assert loader.query(
+        "select rows, loads_skipped from penstock.verifications order by verification_id desc limit 1"
+    ) == [(5, 4)]
+    assert loader.verify(0).loads_skipped == 0
+
+
+def loads_orders(account: Account, loader: Loader, number: int) -> int:
+    account.send_orders(number)
+    return loader.load()
 
 
 def read_health(loader: Loader) -> Health:
@@ -485,6 +528,10 @@ def test_a_ledger_that_does_not_add_up_is_found(start: Start) -> None:
     messages = " ".join(str(fault) for fault in loader.verify(share=0).faults)
     assert "beyond the position 20" in messages
     assert "the load is superseded, and covers partition 0 offsets [0,29)" in messages
+    assert "counted as" not in messages
+    tamper(loader, "update penstock.position set covered = covered + 1")
+    [miscounted] = [fault for fault in loader.verify(share=0).faults if "counted as" in fault.message]
+    assert "counted as 30 covered offsets, and 29 are covered" in miscounted.message
     assert load
 
 

@@ -23,7 +23,7 @@ kinds = st.lists(st.sampled_from(KINDS), min_size=12, max_size=12)
 
 def make_account(pieces: list[tuple[int, int, str]], origin: int, position: int) -> PartitionAccount:
     parts = {kind: tuple(Range(3, start, until) for start, until, of in pieces if of == kind) for kind in KINDS}
-    return PartitionAccount(1, 3, origin, position, **parts)
+    return PartitionAccount(1, 3, origin, position, parts["covered"], parts["lost"], parts["gaps"])
 
 
 def split(points: list[int], named: list[str]) -> list[tuple[int, int, str]]:

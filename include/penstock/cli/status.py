@@ -12,8 +12,10 @@ from penstock.cli import output
 from penstock.cli.arguments import Json, Names, choose_each, read_environment
 
 if TYPE_CHECKING:
-    from penstock.status.pipelines import PipelineStatus
+    from penstock.status.pipelines import PartitionStatus, PipelineStatus
 
+# A screen of partitions; a topic may have thousands.
+MOST_SHOWN = 30
 COLOURS = {"ok": "green", "behind": "cyan", "loading": "cyan", "new": "cyan"}
 
 
@@ -60,6 +62,19 @@ def _print(found: Sequence["PipelineStatus"]) -> None:
         if not each.partitions:
             continue
         table = Table("partition", "position", "log start", "end", "lag", "lag seconds", box=None, pad_edge=False)
-        for partition in each.partitions:
+        shown, others = choose_shown(each.partitions)
+        for partition in shown:
             table.add_row(*("-" if value is None else str(value) for value in asdict(partition).values()))
         output.results.print(table)
+        if others:
+            lag = sum(partition.lag or 0 for partition in others)
+            output.results.print(f"and {len(others):,} more with a lag of {lag:,} together; --json lists all of them")
+
+
+def choose_shown(
+    partitions: Sequence["PartitionStatus"],
+) -> tuple[list["PartitionStatus"], list["PartitionStatus"]]:
+    """Choose the partitions with the greatest lags, in the order of their numbers, and return the others too."""
+    by_lag = sorted(partitions, key=lambda each: (-(each.lag or 0), each.partition))
+    shown = set(by_lag[:MOST_SHOWN])
+    return [each for each in partitions if each in shown], by_lag[MOST_SHOWN:]

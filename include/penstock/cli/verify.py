@@ -29,12 +29,22 @@ def verify(
             "--offsets", help="Read only these offsets again, as partition:from-until; repeat it for each partition."
         ),
     ] = None,
+    within: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=36_500,
+            help="Count the rows of new loads and of a share of the others, such that daily verifications count every "
+            "load again within so many days; without it all rows are counted.",
+        ),
+    ] = None,
     who: Who = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print Spark's log while it reads.")] = False,
     json: Json = False,
 ) -> None:
     """Prove that the table holds the published rows, row by row, and that the log still holds the same records."""
     from penstock.spark.submit import submit_reread
+    from penstock.verify.rotation import Rotation
     from penstock.verify.run import verify_pipeline
 
     with output.exit_on_error(as_json=json, pipeline=name):
@@ -49,6 +59,7 @@ def verify(
             share,
             lambda settings, verification: submit_reread(settings, verification, spark_log),
             ranges,
+            None if within is None else Rotation(within),
         )
         if verified is None:
             output.print_message(f"{name}: it has loaded nothing yet.")
@@ -74,6 +85,7 @@ def _describe(verified: "Verified") -> dict[str, Any]:
         "chunks_held": verified.chunks_held,
         "chunks_reread": verified.chunks_reread,
         "rows_compared": verified.rows_compared,
+        "loads_skipped": verified.loads_skipped,
         "holes": dict(verified.holes),
         "faults": [_describe_fault(fault) for fault in verified.faults],
     }

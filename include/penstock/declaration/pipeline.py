@@ -266,6 +266,16 @@ class Pipeline(BaseModel):
     keep_check_results_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
         default=400, description="how many days the results of checks on ended loads are kept; null for ever"
     )
+    keep_tasks_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=400,
+        description="how many days the ledger keeps the chunks of ended loads and their fingerprints; a verification "
+        "does not read older records again, also if the log still holds them; null for ever",
+    )
+    prove_within_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=30,
+        description="the daily audit counts the rows of new loads, and the rows of every load again within this many "
+        "days, at least ten million rows a day; null for all rows every day",
+    )
     on_loss: Literal["stop", "record"] = Field(
         default="stop",
         description="the reaction if the log has lost offsets after the position: stop until a person decides, or "

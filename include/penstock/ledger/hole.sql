@@ -8,7 +8,7 @@ cross join lateral (
     from penstock.naming n
     where n.load_id = c.load_id and n.partition = c.partition and n.offsets <@ c.offsets) named
 cross join lateral unnest(int8multirange(c.offsets) - named.offsets) as piece
-where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and c.holes > named.holes
+where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and c.holes > 0 and c.holes > named.holes
 order by c.partition, from_offset
 
 -- name: find_unexplained

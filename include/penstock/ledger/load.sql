@@ -158,10 +158,11 @@ where load_id = %(load_id)s and state = 'published'
 
 -- name: republish_load
 -- rolled_back -> published: the rollback is undone.
-update penstock.load set state = 'published', ended_at = published_at, cause = null, kept_until = null
+update penstock.load
+set state = 'published', ended_at = published_at, cause = null, kept_until = null, counted_at = null
 where load_id = %(load_id)s and state = 'rolled_back'
 
 -- name: republish_sources
 -- superseded -> published: these loads cover records again that a redrive had taken.
-update penstock.load l set state = 'published', superseded_by = null, ended_at = published_at
+update penstock.load l set state = 'published', superseded_by = null, ended_at = published_at, counted_at = null
 where l.load_id = any (%(loads)s::bigint[]) and l.state = 'superseded'

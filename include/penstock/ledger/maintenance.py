@@ -64,6 +64,11 @@ def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
     return _statements.execute(connection, "drop_old_tasks", pipeline_id=pipeline_id)
 
 
+def drop_tasks_past_kept(connection: Connection, pipeline_id: int, days: int) -> int:
+    """Delete the counts and fingerprints of the tasks of loads that ended more than so many days ago."""
+    return _statements.execute(connection, "drop_tasks_past_kept", pipeline_id=pipeline_id, days=days)
+
+
 def drop_check_results(connection: Connection, pipeline_id: int, days: int) -> int:
     """Delete the results of checks on ended loads that were checked more than so many days ago."""
     return _statements.execute(connection, "drop_check_results", pipeline_id=pipeline_id, days=days)

@@ -63,6 +63,16 @@ delete from penstock.stage_task t
 using penstock.load l
 where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s and t.attempt < l.attempt
 
+-- name: drop_tasks_past_kept
+-- Deletes the counts and fingerprints of the tasks of loads that have ended, after their keeping time. The sums stay in the
+-- ranges of the load. A chunk that a verification reads at this moment stays.
+delete from penstock.stage_task t
+using penstock.load l
+where l.load_id = t.load_id and l.pipeline_id = %(pipeline_id)s
+  and l.ended_at < now() - make_interval(days => %(days)s)
+  and not exists (select from penstock.reread r
+                  where r.load_id = t.load_id and r.attempt = t.attempt and r.task = t.task)
+
 -- name: drop_check_results
 -- Deletes the results of checks on loads that have ended, after their keeping time. Each load is looked up through the
 -- key: the table holds the results of all pipelines, and most old loads have none left.

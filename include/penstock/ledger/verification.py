@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from psycopg.types.json import Jsonb
@@ -12,6 +12,7 @@ from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from decimal import Decimal
 
     from penstock.ledger.connection import Connection
@@ -34,6 +35,22 @@ class PartitionRow:
     covered: list[tuple[int, int]]
     lost: list[tuple[int, int]]
     gaps: list[tuple[int, int]]
+    counted: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CountedLeaf:
+    """A leaf of the target: the loads in it that may have rows, and when all of them were last counted."""
+
+    from_load: int
+    until_load: int
+    loads: int
+    rows: int
+    counted_at: datetime | None = field(compare=False)
+
+
+# All loads, also of leaves that no load names.
+ALL_LOADS = (CountedLeaf(0, 2**63 - 1, 0, 0, None),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +170,44 @@ class QuarantinedOffset:
 
 
 def read_partitions(connection: Connection, pipeline: str) -> list[PartitionRow]:
-    """Read every partition of every generation, with the ranges that are covered, lost or a gap."""
+    """Read the partitions whose offsets are not simply all covered, with the ranges that are covered, lost or a gap."""
     return _statements.fetch_all(connection, PartitionRow, "read_partitions", pipeline=pipeline)
 
 
-def find_odd_loads(connection: Connection, pipeline: str) -> list[OddLoad]:
-    """Find loads that contradict the ranges they cover."""
-    return _statements.fetch_all(connection, OddLoad, "find_odd_loads", pipeline=pipeline)
+def find_leaves(connection: Connection, pipeline: str) -> list[CountedLeaf]:
+    """Find the leaves of a pipeline, and when the loads in them were counted."""
+    return _statements.fetch_all(connection, CountedLeaf, "find_leaves", pipeline=pipeline)
 
 
-def find_covering_loads(connection: Connection, pipeline: str) -> list[CoveringLoad]:
-    """Find the loads that cover a range of a pipeline."""
-    return _statements.fetch_all(connection, CoveringLoad, "find_covering_loads", pipeline=pipeline)
+def mark_counted(connection: Connection, verification_id: int, load_ids: Sequence[int]) -> None:
+    """Record that a verification found all rows of loads as published."""
+    _statements.execute(connection, "mark_counted", verification_id=verification_id, loads=list(load_ids))
+
+
+def count_again(connection: Connection, pipeline: str, loads: Sequence[tuple[int, int]]) -> None:
+    """Let the next verification count loads of a pipeline, from one load up to, and without, another."""
+    ranges = [f"[{first},{until})" for first, until in loads]
+    _statements.execute(connection, "count_again", pipeline=pipeline, loads=ranges)
+
+
+def find_odd_loads(connection: Connection, pipeline: str, leaves: Sequence[CountedLeaf]) -> list[OddLoad]:
+    """Find loads of some leaves that contradict the ranges they cover."""
+    return _statements.fetch_all(connection, OddLoad, "find_odd_loads", pipeline=pipeline, loads=_write_loads(leaves))
+
+
+def find_covering_loads(connection: Connection, pipeline: str, leaves: Sequence[CountedLeaf]) -> list[CoveringLoad]:
+    """Find the loads of some leaves that cover a range of a pipeline."""
+    where = {"pipeline": pipeline, "loads": _write_loads(leaves)}
+    return _statements.fetch_all(connection, CoveringLoad, "find_covering_loads", **where)
+
+
+def find_declarations(connection: Connection, pipeline: str) -> list[str]:
+    """Find the different declarations of the loads that cover a range, as JSON text."""
+    return _statements.fetch_values(connection, str, "find_declarations", pipeline=pipeline)
+
+
+def _write_loads(leaves: Sequence[CountedLeaf]) -> str:
+    return "{" + ",".join(f"[{leaf.from_load},{leaf.until_load})" for leaf in leaves) + "}"
 
 
 def count_rows(connection: Connection, make: Callable[..., T], load_ids: Sequence[int], pieces: Pieces) -> list[T]:
@@ -176,9 +219,10 @@ def count_rows(connection: Connection, make: Callable[..., T], load_ids: Sequenc
     return _statements.fetch_all(connection, make, "count_rows", pieces, **where)
 
 
-def find_orphans(connection: Connection, pipeline: str, pieces: Pieces) -> list[OrphanedRows]:
-    """Find rows of loads that cover nothing of a pipeline."""
-    return _statements.fetch_all(connection, OrphanedRows, "find_orphans", pieces, pipeline=pipeline)
+def find_orphans(connection: Connection, pipeline: str, leaf: CountedLeaf, pieces: Pieces) -> list[OrphanedRows]:
+    """Find rows of loads of a leaf that cover nothing of a pipeline."""
+    where = {"pipeline": pipeline, "first": leaf.from_load, "until": leaf.until_load}
+    return _statements.fetch_all(connection, OrphanedRows, "find_orphans", pieces, **where)
 
 
 def begin_verification(connection: Connection, pipeline: str, actor: str | None, share: float) -> int:
@@ -206,9 +250,18 @@ def find_chunks_of_attempt(connection: Connection, load_id: int, attempt: int) -
     return _statements.fetch_all(connection, StagedChunk, "find_chunks_of_attempt", load_id=load_id, attempt=attempt)
 
 
-def find_chunks(connection: Connection, pipeline: str) -> list[StagedChunk]:
-    """Find the chunks of the generation that is loaded now, of loads that still cover some of their offsets."""
-    return _statements.fetch_all(connection, StagedChunk, "find_chunks", pipeline=pipeline)
+def find_chunks(connection: Connection, pipeline: str, starts: Mapping[int, int]) -> list[StagedChunk]:
+    """Find the chunks of the generation that is loaded now, of loads that still cover some of their offsets.
+
+    Chunks that end before the start of their partition's log are left out.
+    """
+    where = {"pipeline": pipeline, "partitions": list(starts), "starts": list(starts.values())}
+    return _statements.fetch_all(connection, StagedChunk, "find_chunks", **where)
+
+
+def count_chunks(connection: Connection, pipeline: str) -> int:
+    """Count these chunks, also those that the log no longer holds."""
+    return _statements.fetch_value(connection, int, "count_chunks", pipeline=pipeline)
 
 
 def request_chunks(

@@ -1,24 +1,79 @@
 -- name: read_partitions
--- Every partition of every generation, with the ranges that are covered, lost or a gap.
+-- The partitions of every generation with the ranges that are covered, lost or a gap. A partition is left out if nothing
+-- of it is lost, and if its covered ranges, which never overlap, have as many offsets as lie between its origin and its
+-- position, and begin and end there, and the position counts as many: then each offset is covered once.
 select g.generation_id as generation, o.partition, least(o.origin, o.position) as origin, o.position,
        (select coalesce(json_agg(json_build_array(lower(c.offsets), upper(c.offsets))), '[]') from penstock.coverage c
         where c.generation_id = g.generation_id and c.partition = o.partition) as covered,
        (select coalesce(json_agg(json_build_array(lower(x.offsets), upper(x.offsets))), '[]') from penstock.loss x
         where x.generation_id = g.generation_id and x.partition = o.partition) as lost,
        (select coalesce(json_agg(json_build_array(a.from_offset, a.until_offset)), '[]') from penstock.gaps a
-        where a.generation = g.generation_id and a.partition = o.partition and a.pipeline = p.name) as gaps
+        where a.generation = g.generation_id and a.partition = o.partition and a.pipeline = p.name) as gaps,
+       o.covered as counted
 from penstock.pipeline p
 join penstock.generation g using (pipeline_id)
 join penstock.position o using (generation_id)
+cross join lateral (
+    select coalesce(sum(upper(c.offsets) - lower(c.offsets)), 0) as covered, min(lower(c.offsets)) as first,
+           max(upper(c.offsets)) as until
+    from penstock.coverage c where c.generation_id = g.generation_id and c.partition = o.partition) k
 where p.name = %(pipeline)s
+  and (k.covered <> o.covered or k.covered <> o.position - least(o.origin, o.position)
+       or k.first < o.origin or k.until > o.position
+       or exists (select from penstock.loss x where x.generation_id = g.generation_id and x.partition = o.partition))
 order by 1, 2
+
+-- name: find_leaves
+-- The leaves with the loads that they hold, and when all of these loads were counted last; null if one of them was not. A
+-- load without a leaf stands alone, and so does a leaf without a published load.
+with leaf as (
+    select i.inhparent, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                                    $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)
+    where b.bounds is not null
+),
+held as (
+    select leaf.inhparent, coalesce(leaf.from_load, l.load_id) as from_load,
+           coalesce(leaf.until_load, l.load_id + 1) as until_load, count(*) as loads,
+           coalesce(sum(l.rows), 0)::bigint as rows,
+           case when bool_and(l.counted_at is not null) then min(l.counted_at) end as counted_at
+    from penstock.load l
+    join penstock.pipeline p using (pipeline_id)
+    left join leaf on leaf.inhparent = to_regclass(l.declaration ->> 'target')
+        and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
+    where p.name = %(pipeline)s
+      and (l.state = 'published' or exists (select from penstock.coverage c where c.load_id = l.load_id))
+    group by 1, 2, 3
+)
+select from_load, until_load, loads, rows, counted_at from held
+union all
+select leaf.from_load, leaf.until_load, 0, 0, null
+from leaf join penstock.pipeline p on leaf.inhparent = to_regclass(p.target)
+where p.name = %(pipeline)s
+  and not exists (select from held h where h.inhparent = leaf.inhparent and h.from_load = leaf.from_load)
+order by 1
+
+-- name: mark_counted
+-- Records that all rows of loads were found as published, unless rows were moved since the verification began.
+update penstock.load l set counted_at = v.began_at
+from penstock.verification v
+where v.verification_id = %(verification_id)s and l.load_id = any (%(loads)s) and (l.moved_at is null or l.moved_at < v.began_at)
+
+-- name: count_again
+-- Forgets that loads were counted: their rows were moved or replaced, or a verification found a fault.
+update penstock.load l set counted_at = null, moved_at = clock_timestamp()
+from unnest(%(loads)s::int8range[]) as moved (loads), penstock.pipeline p
+where p.name = %(pipeline)s and l.pipeline_id = p.pipeline_id
+  and l.load_id >= lower(moved.loads) and l.load_id < upper(moved.loads)
 
 -- name: find_odd_loads
 -- Loads that contradict the ranges they cover.
 with covered as (
     select l.load_id, l.generation_id, l.state, c.partition, c.offsets, c.rows, c.quarantined, c.holes
     from penstock.coverage c join penstock.load l using (load_id) join penstock.pipeline p on p.pipeline_id = l.pipeline_id
-    where p.name = %(pipeline)s
+    where p.name = %(pipeline)s and %(loads)s::int8multirange @> l.load_id
 )
 select load_id, generation_id,
        format('the load is %%s, and covers partition %%s offsets %%s.', state, partition, offsets) as message
@@ -39,14 +94,14 @@ where (r.rows, r.quarantined, r.holes) is distinct from (c.rows, c.quarantined, 
 union all
 select l.load_id, l.generation_id, 'the load is published, and covers nothing.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
-where p.name = %(pipeline)s and l.state = 'published'
+where p.name = %(pipeline)s and l.state = 'published' and %(loads)s::int8multirange @> l.load_id
   and not exists (select from penstock.coverage c where c.load_id = l.load_id)
 union all
 select l.load_id, l.generation_id, 'the counts of the load are not the sums of its ranges.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
 cross join lateral (select sum(r.rows) as rows, sum(r.quarantined) as quarantined, sum(r.holes) as holes
                     from penstock.load_range r where r.load_id = l.load_id) s
-where p.name = %(pipeline)s and l.state = 'published'
+where p.name = %(pipeline)s and l.state = 'published' and %(loads)s::int8multirange @> l.load_id
   and (l.rows, l.quarantined, l.holes) is distinct from (s.rows, s.quarantined, s.holes)
 order by 1
 
@@ -63,8 +118,15 @@ left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::
                                            $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)) leaf
     on leaf.inhparent = to_regclass(l.declaration ->> 'target')
    and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
-where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.load_id = l.load_id)
+where p.name = %(pipeline)s and %(loads)s::int8multirange @> l.load_id
+  and exists (select from penstock.coverage c where c.load_id = l.load_id)
 order by l.load_id
+
+-- name: find_declarations
+-- The different declarations of the loads that cover a range of a pipeline.
+select distinct l.declaration::text
+from penstock.load l join penstock.pipeline p using (pipeline_id)
+where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.load_id = l.load_id)
 
 -- name: count_rows
 -- The rows of loads by the ranges they cover, with the known difference of the load; rows outside the ranges are
@@ -110,6 +172,7 @@ select t._load_id as load_id, t._partition as partition, count(*) as rows, min(t
 from {target} t
 where not exists (select from penstock.coverage c join penstock.pipeline p using (pipeline_id)
                   where p.name = %(pipeline)s and c.load_id = t._load_id)
+  and t._load_id >= %(first)s and t._load_id < %(until)s
 group by 1, 2 order by 1, 2 limit 100
 
 -- name: begin_verification
@@ -122,7 +185,8 @@ returning verification_id
 -- Ends a verification with its counts. %(share)s is the share of the chunks that chosen offsets came to.
 update penstock.verification
 set ended_at = now(), ranges = %(ranges)s, rows = %(rows)s, chunks = %(chunks)s, chunks_held = %(chunks_held)s,
-    chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s, share = coalesce(%(share)s, share)
+    chunks_reread = %(chunks_reread)s, rows_compared = %(rows_compared)s, share = coalesce(%(share)s, share),
+    loads_skipped = %(loads_skipped)s
 where verification_id = %(verification_id)s
 
 -- name: record_faults
@@ -136,9 +200,22 @@ from jsonb_to_recordset(%(faults)s)
 
 -- name: find_chunks
 -- The chunks of the generation that is loaded now, of loads that still cover some of their offsets, with the
--- fingerprints of the log.
+-- fingerprints of the log. A chunk before the start of its partition's log is left out.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
        t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
+from penstock.stage_task t
+join penstock.load l using (load_id, attempt)
+join penstock.pipeline p using (pipeline_id)
+left join unnest(%(partitions)s::int[], %(starts)s::bigint[]) as log (partition, start) on log.partition = t.partition
+where p.name = %(pipeline)s and t.until_offset > coalesce(log.start, 0)
+  and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = p.pipeline_id)
+  and exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
+                and c.offsets && int8range(t.from_offset, t.until_offset))
+order by t.partition, t.from_offset, t.load_id
+
+-- name: count_chunks
+-- The number of chunks of the generation that is loaded now, of loads that still cover some of their offsets.
+select count(*)
 from penstock.stage_task t
 join penstock.load l using (load_id, attempt)
 join penstock.pipeline p using (pipeline_id)
@@ -146,7 +223,6 @@ where p.name = %(pipeline)s
   and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = p.pipeline_id)
   and exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
                 and c.offsets && int8range(t.from_offset, t.until_offset))
-order by t.partition, t.from_offset, t.load_id
 
 -- name: find_chunks_of_attempt
 -- The chunks of an attempt, with the fingerprints of the log.

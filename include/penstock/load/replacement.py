@@ -13,6 +13,7 @@ from penstock.errors import FencedError
 from penstock.ledger import coverage
 from penstock.ledger.load import read_load, supersede_replaced_loads
 from penstock.ledger.redrive import take_records
+from penstock.ledger.verification import count_again
 from penstock.model.ranges import Range, intersect_ranges, subtract_ranges
 from penstock.target.base import RowSum
 from penstock.target.registry import find_store
@@ -38,7 +39,9 @@ def replace_covered(connection: Connection, load: Load, into: sql.Identifier | N
     taken.sort(key=lambda overlap: (overlap.load_id, overlap.partition))
     for (load_id, _), overlaps in groupby(taken, key=lambda overlap: (overlap.load_id, overlap.partition)):
         _replace(connection, load, read_load(connection, load_id), list(overlaps), into)
-    supersede_replaced_loads(connection, sorted({overlap.load_id for overlap in taken}), successor=load.load_id)
+    holders = sorted({overlap.load_id for overlap in taken})
+    count_again(connection, load.pipeline, [(holder, holder + 1) for holder in holders])
+    supersede_replaced_loads(connection, holders, successor=load.load_id)
 
 
 def replace_quarantined(connection: Connection, load: Load) -> None:

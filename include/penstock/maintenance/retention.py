@@ -72,9 +72,10 @@ def empty_quarantine(connection: Connection, pipeline: Pipeline, pipeline_id: in
     return maintenance.empty_quarantine(connection, pipeline_id, days)
 
 
-def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
-    """Drop the ledger's rows about stage tasks of attempts that were not the last of their load."""
-    return maintenance.drop_old_tasks(connection, pipeline_id)
+def drop_old_tasks(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:
+    """Drop the ledger's rows about stage tasks: of attempts that were not the last of their load, and of old loads."""
+    dropped, days = maintenance.drop_old_tasks(connection, pipeline_id), pipeline.keep_tasks_days
+    return dropped if days is None else dropped + maintenance.drop_tasks_past_kept(connection, pipeline_id, days)
 
 
 def drop_old_guards(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:

@@ -13,6 +13,7 @@ from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.load import find_open_loads
 from penstock.ledger.maintenance import forget_left_out, lock_maintenance, read_left_out, record_left_out
 from penstock.ledger.pipeline import find_pipeline
+from penstock.ledger.verification import count_again
 from penstock.maintenance.retention import (
     drop_check_results,
     drop_kept_rows,
@@ -146,12 +147,20 @@ class _Merging:
     def _merge(self, group: tuple[Leaf, ...]) -> None:
         merge = Merge(self.pipeline, self.pipeline_id, group)
         try:
+            # Twice: this process may die after the merge, and a verification may run during the merge.
+            self._count_again(group)
             rows = merge_leaves(self.uri, merge)
+            self._count_again(group)
         except LeafError as error:
             self._leave_out(error)
         else:
             self.merges += 1
             self.report(f"{self.pipeline.name}: {merge} is done, {rows:,} rows.")
+
+    def _count_again(self, group: tuple[Leaf, ...]) -> None:
+        """Let the next verification count the loads of merged leaves."""
+        count_again(self.connection, self.pipeline.name, [(group[0].from_load, group[-1].until_load)])
+        self.connection.commit()
 
     def _check_left_out(self) -> None:
         """Try each leaf alone that could not be merged before, so that no merge copies its neighbours in vain."""
@@ -224,7 +233,7 @@ def _drop(connection: Connection, pipeline: Pipeline, pipeline_id: int, end: Cal
     end()
     uncounted = drop_uncounted(connection, pipeline_id)
     emptied = empty_quarantine(connection, pipeline, pipeline_id)
-    tasks = drop_old_tasks(connection, pipeline_id)
+    tasks = drop_old_tasks(connection, pipeline, pipeline_id)
     results = drop_check_results(connection, pipeline, pipeline_id)
     end()
     guards = drop_old_guards(connection, pipeline, pipeline_id)

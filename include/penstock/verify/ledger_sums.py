@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ledger.verification import find_odd_loads, read_partitions
+from penstock.ledger.verification import ALL_LOADS, find_odd_loads, read_partitions
 from penstock.model.ranges import Range
 from penstock.verify.faults import Fault
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.ledger.connection import Connection
+    from penstock.ledger.verification import CountedLeaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,13 @@ class PartitionAccount:
     covered: tuple[Range, ...]
     lost: tuple[Range, ...]
     gaps: tuple[Range, ...]
+    counted: int | None = None  # the number of covered offsets that is kept with the position
 
 
-def find_ledger_faults(connection: Connection, pipeline: str) -> list[Fault]:
-    """Find the contradictions in the ledger of a pipeline, in all of its generations."""
+def find_ledger_faults(connection: Connection, pipeline: str, leaves: Sequence[CountedLeaf] = ALL_LOADS) -> list[Fault]:
+    """Find the contradictions in the ledger of a pipeline: of all partitions, and of the loads of some leaves."""
     faults = [fault for account in _read_accounts(connection, pipeline) for fault in check_account(account)]
-    odd = find_odd_loads(connection, pipeline)
+    odd = find_odd_loads(connection, pipeline, leaves)
     return faults + [Fault("ledger", load.message, None, load.load_id, load.generation_id) for load in odd]
 
 
@@ -51,6 +53,10 @@ def check_account(account: PartitionAccount) -> list[Fault]:
         faults.append(_make_fault(account, account.position, at, f"beyond the position {account.position}"))
     elif at < account.position:
         faults.append(_make_fault(account, at, account.position, "neither covered, nor lost, nor a gap"))
+    covered = sum(map(len, account.covered))
+    if account.counted not in (None, covered):
+        message = f"counted as {account.counted} covered offsets, and {covered} are covered"
+        faults.append(_make_fault(account, account.origin, account.position, message))
     return faults
 
 
@@ -67,7 +73,10 @@ def _read_accounts(connection: Connection, pipeline: str) -> list[PartitionAccou
             row.partition,
             row.origin,
             row.position,
-            *(_to_ranges(row.partition, pairs) for pairs in (row.covered, row.lost, row.gaps)),
+            _to_ranges(row.partition, row.covered),
+            _to_ranges(row.partition, row.lost),
+            _to_ranges(row.partition, row.gaps),
+            row.counted,
         )
         for row in read_partitions(connection, pipeline)
     ]

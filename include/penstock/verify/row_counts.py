@@ -15,6 +15,7 @@ from penstock.declaration.pipeline import Pipeline
 from penstock.ledger import verification
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.pipeline import lock_pipeline
+from penstock.ledger.verification import ALL_LOADS
 from penstock.model.ranges import Range
 from penstock.target.base import RowSum
 from penstock.target.postgres.rows import hash_row
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Target
     from penstock.ledger.connection import Connection
-    from penstock.ledger.verification import OrphanedRows
+    from penstock.ledger.verification import CountedLeaf, OrphanedRows
 
 
 CHANGED_BEFORE_REPLAY = (
@@ -69,10 +70,12 @@ class RangeCounts:
     stray: bool  # the rows are outside the ranges of their load
 
 
-def count_loads(uri: str, pipeline: str) -> Iterator[tuple[list[RangeCounts], list[Fault]]]:
-    """Count the rows of all loads that cover a range, leaf by leaf, and find the faults of each leaf."""
+def count_loads(
+    uri: str, pipeline: str, leaves: Sequence[CountedLeaf] = ALL_LOADS
+) -> Iterator[tuple[list[RangeCounts], list[Fault]]]:
+    """Count the rows of the loads of some leaves that cover a range, leaf by leaf, and find the faults of each leaf."""
     with open_ledger(uri) as connection:
-        together = _group_covering(connection, pipeline)
+        together = _group_covering(connection, pipeline, leaves)
         connection.commit()
         for loads in together:
             counted, faults = _count_group(connection, pipeline, loads)
@@ -145,11 +148,11 @@ def _describe_rows(counted: RangeCounts) -> str:
     return f"the table holds {counted.found} rows, and {counted.expected} were published."
 
 
-def _group_covering(connection: Connection, pipeline: str) -> list[list[Covering]]:
+def _group_covering(connection: Connection, pipeline: str, leaves: Sequence[CountedLeaf]) -> list[list[Covering]]:
     """Group the loads that are in one leaf and have one row hash. Each different declaration is read once."""
     declared: dict[str, tuple[sql.Identifier, sql.Composed]] = {}
     together: dict[tuple[str | int, str], list[Covering]] = defaultdict(list)
-    for row in verification.find_covering_loads(connection, pipeline):
+    for row in verification.find_covering_loads(connection, pipeline, leaves):
         if row.declaration not in declared:
             declaration = Pipeline.read_kept(row.declaration)
             declared[row.declaration] = target_identifier(declaration.target), hash_row(declaration)
@@ -189,9 +192,8 @@ def sum_target_rows(connection: Connection, verification_id: int) -> dict[tuple[
 def find_missing_columns(uri: str, pipeline: str) -> list[Fault]:
     """Find columns of published loads that were dropped from the target: the rows cannot be hashed without them."""
     with open_ledger(uri) as connection:
-        rows = verification.find_covering_loads(connection, pipeline)
         missing: dict[Target, set[str]] = defaultdict(set)
-        for text in {row.declaration for row in rows}:
+        for text in verification.find_declarations(connection, pipeline):
             declared = Pipeline.read_kept(text)
             missing[declared.target] |= describe_columns(declared).keys() - read_columns(connection, declared.target)
     return [
@@ -204,20 +206,20 @@ def find_missing_columns(uri: str, pipeline: str) -> list[Fault]:
     ]
 
 
-def find_orphans(uri: str, pipeline: str, target: Target) -> list[Fault]:
-    """Find rows of loads that cover nothing: no load has published them."""
+def find_orphans(uri: str, pipeline: str, target: Target, leaves: Sequence[CountedLeaf]) -> list[Fault]:
+    """Find rows in some leaves of loads that cover nothing: no load has published them."""
     with open_ledger(uri) as connection:
         if not read_columns(connection, target):
             return []
-        orphans = _find_orphans(connection, pipeline, target)
-        if orphans:
-            lock_pipeline(connection, pipeline)
-            orphans = _find_orphans(connection, pipeline, target)
+        pieces = {"target": target_identifier(target)}
+        orphans: list[OrphanedRows] = []
+        for leaf in leaves:
+            found = verification.find_orphans(connection, pipeline, leaf, pieces)
+            if found:
+                lock_pipeline(connection, pipeline)
+                orphans += verification.find_orphans(connection, pipeline, leaf, pieces)
+            connection.commit()
     return [
         Fault("rows_outside", f"{each.rows} rows name load {each.load_id}, which covers nothing.", each.range)
         for each in orphans
     ]
-
-
-def _find_orphans(connection: Connection, pipeline: str, target: Target) -> list[OrphanedRows]:
-    return verification.find_orphans(connection, pipeline, {"target": target_identifier(target)})

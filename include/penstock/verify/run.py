@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,15 @@ from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.pipeline import find_pipeline
 from penstock.ledger.status import read_pipelines
 from penstock.ledger.verification import (
+    ALL_LOADS,
     FaultRow,
     begin_verification,
+    count_again,
+    count_chunks,
     end_verification,
     find_chunks,
+    find_leaves,
+    mark_counted,
     request_chunks,
     take_reread,
 )
@@ -43,8 +49,9 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.ledger.verification import StagedChunk
+    from penstock.ledger.verification import CountedLeaf, StagedChunk
     from penstock.settings import Settings
+    from penstock.verify.rotation import Rotation
 
     # Reads the chunks of a verification with Spark. The caller starts Spark.
     ReadWithSpark = Callable[[Settings, int], None]
@@ -69,6 +76,7 @@ class Verified:
     holes: Mapping[str, int]  # by kind
     faults: tuple[Fault, ...]
     generation: int  # the generation that is loaded now
+    loads_skipped: int = 0  # loads that an earlier verification has counted, within the days of the rotation
 
     @property
     def next_steps(self) -> list[str]:
@@ -96,9 +104,10 @@ class Verified:
         """The counts in one line."""
         found = f"{len(self.faults)} faults" if self.faults else "no fault"
         holes = ", ".join(f"{count} {kind}" for kind, count in self.holes.items())
+        skipped = f" ({self.loads_skipped} loads were counted before)" if self.loads_skipped else ""
         return (
-            f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted; of {self.chunks} chunks the "
-            f"log still holds {self.chunks_held}, {self.chunks_reread} of them were read again, and "
+            f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted{skipped}; of {self.chunks} "
+            f"chunks the log still holds {self.chunks_held}, {self.chunks_reread} of them were read again, and "
             f"{self.rows_compared} rows were compared with their records. "
             f"Holes: {holes or 'none'}."
         )
@@ -120,21 +129,24 @@ def verify_pipeline(
     share: float,
     read_with_spark: ReadWithSpark,
     ranges: Sequence[Range] = (),
+    rotation: Rotation | None = None,
 ) -> Verified | None:
     """Verify a pipeline; None if it has loaded nothing yet.
 
     A share of the chunks that the log still holds is read again, each by the reader that did not load it. With `ranges`
     these are only chunks that hold some of those offsets; the ledger and the rows of all loads are checked anyway.
+    With a `rotation` the rows of new loads and of a share of the others are counted.
     """
     progress = _begin(settings, pipeline, actor, 0.0 if ranges else share)
     if progress is None:
         return None
     with open_ledger(settings.db) as connection:
-        progress.faults.extend(find_ledger_faults(connection, pipeline.name))
+        leaves = _choose_leaves(connection, progress, rotation)
+        progress.faults.extend(find_ledger_faults(connection, pipeline.name, leaves))
     missing = find_missing_columns(settings.db, pipeline.name)
     progress.faults.extend(missing)
     if not missing:
-        _check_rows(progress)
+        _check_rows(progress, leaves)
     _check_log(progress, share, ranges, read_with_spark, compare=not missing)
     if not missing:
         _check_holes(progress)
@@ -152,6 +164,7 @@ class _Progress:
     source: LogSource
     faults: list[Fault] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    counted: set[int] = field(default_factory=set)  # the loads whose rows were counted
 
 
 def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> _Progress | None:
@@ -170,15 +183,30 @@ def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> 
     return progress
 
 
-def _check_rows(progress: _Progress) -> None:
-    for counted, faults in count_loads(progress.settings.db, progress.pipeline.name):
+def _choose_leaves(connection: Connection, progress: _Progress, rotation: Rotation | None) -> Sequence[CountedLeaf]:
+    """Choose the leaves whose loads are counted."""
+    if rotation is None:
+        return ALL_LOADS
+    leaves = find_leaves(connection, progress.pipeline.name)
+    chosen = rotation.choose(leaves, datetime.now(UTC))
+    progress.counts["loads_skipped"] = sum(leaf.loads for leaf in leaves) - sum(leaf.loads for leaf in chosen)
+    return chosen
+
+
+def _check_rows(progress: _Progress, leaves: Sequence[CountedLeaf]) -> None:
+    counted_loads: set[int] = set()
+    for counted, faults in count_loads(progress.settings.db, progress.pipeline.name, leaves):
+        counted_loads.update(each.load_id for each in counted)
         progress.counts["ranges"] += sum(not each.stray for each in counted)
         progress.counts["rows"] += sum(each.found for each in counted)
         progress.faults.extend(fault for fault in faults if fault.kind == "rows_outside")
         within = sorted((fault for fault in faults if fault.kind != "rows_outside"), key=_name_place)
         for _, together in groupby(within, key=_name_place):
             progress.faults.extend(locate_faults(progress.source, list(together)))
-    progress.faults.extend(find_orphans(progress.settings.db, progress.pipeline.name, progress.pipeline.target))
+    orphans = find_orphans(progress.settings.db, progress.pipeline.name, progress.pipeline.target, leaves)
+    progress.faults.extend(orphans)
+    if not orphans:
+        progress.counted.update(counted_loads)
 
 
 def _name_place(fault: Fault) -> tuple[int, int]:
@@ -189,14 +217,16 @@ def _check_log(
     progress: _Progress, share: float, ranges: Sequence[Range], read_with_spark: ReadWithSpark, *, compare: bool
 ) -> None:
     source, faults = progress.source, progress.faults
-    with open_ledger(progress.settings.db) as connection:
-        chunks = find_chunks(connection, progress.pipeline.name)
     partitions = source.log.partitions if source.same_topic else {}
+    starts = {number: partition.start for number, partition in partitions.items()}
+    with open_ledger(progress.settings.db) as connection:
+        chunks = find_chunks(connection, progress.pipeline.name, starts)
+        total = count_chunks(connection, progress.pipeline.name)
     in_log = find_chunks_in_log(chunks, partitions)
     if source.same_topic:
         faults += [Fault("log_changed", TRUNCATED, range_) for range_ in find_truncated(chunks, partitions)]
     chosen = choose_share(choose_ranges(in_log, ranges), share, progress.verification_id)
-    progress.counts.update(chunks=len(chunks), chunks_held=len(in_log), chunks_reread=len(chosen))
+    progress.counts.update(chunks=total, chunks_held=len(in_log), chunks_reread=len(chosen))
     for chunk, reread in zip(chosen, _read_again(progress, chosen, read_with_spark, compare=compare), strict=True):
         if (reread.log.records, reread.log.hash) != (chunk.records, chunk.log_hash):
             faults += locate_log_change(source, chunk, reread.log, faults)
@@ -261,7 +291,7 @@ def _read_again(
 
 
 def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
-    names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread", "rows_compared")
+    names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread", "rows_compared", "loads_skipped")
     counts = {name: progress.counts[name] for name in names}
     with open_ledger(progress.settings.db) as connection:
         holes: Counter[str] = Counter()
@@ -278,8 +308,16 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
         faults = [_make_row(fault) for fault in verified.faults]
         share = counts["chunks_reread"] / max(1, counts["chunks_held"]) if of_chosen else None
         end_verification(connection, progress.verification_id, counts, faults, share)
+        _remember_counted(connection, progress)
         _see_faults(connection, progress.pipeline, verified)
     return verified
+
+
+def _remember_counted(connection: Connection, progress: _Progress) -> None:
+    """A load with a fault is counted again by each verification, so its fault is not forgotten."""
+    faulty = {fault.load for fault in progress.faults if fault.load is not None}
+    mark_counted(connection, progress.verification_id, sorted(progress.counted - faulty))
+    count_again(connection, progress.pipeline.name, [(load, load + 1) for load in sorted(faulty)])
 
 
 def _see_faults(connection: Connection, pipeline: Pipeline, verified: Verified) -> None:

@@ -22,10 +22,12 @@ FIELDS = ("share",)
 
 def verify(pipeline: Pipeline) -> None:
     """Verify a pipeline; a fault fails the task."""
-    context = get_current_context()
+    from penstock.verify.rotation import Rotation
+
+    context, days = get_current_context(), pipeline.prove_within_days
     with deciding_retries(pipeline.name):
         refuse_unknown(context, FIELDS)
-    verify_by(context, pipeline)
+    verify_by(context, pipeline, rotation=None if days is None else Rotation(days))
     send_notices()
 
 

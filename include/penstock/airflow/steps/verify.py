@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.model.ranges import Range
+    from penstock.verify.rotation import Rotation
 
 log = logging.getLogger(__name__)
 FIELDS = ("pipeline", "offsets", "share")
@@ -41,7 +42,9 @@ def verify() -> None:
         send_notices()
 
 
-def verify_by(context: Context, pipeline: Pipeline, ranges: Sequence[Range] = ()) -> None:
+def verify_by(
+    context: Context, pipeline: Pipeline, ranges: Sequence[Range] = (), rotation: Rotation | None = None
+) -> None:
     """Verify a pipeline by the share of a run, and by offsets if there are any; a fault fails the task."""
     from penstock.spark.submit import submit_reread
     from penstock.verify.run import verify_pipeline
@@ -54,6 +57,7 @@ def verify_by(context: Context, pipeline: Pipeline, ranges: Sequence[Range] = ()
             context["params"]["share"],
             lambda settings, verification: submit_reread(settings, verification, sys.stdout),
             ranges,
+            rotation,
         )
         if verified is None:
             raise AirflowSkipException(f"{pipeline.name} has loaded nothing yet.")
