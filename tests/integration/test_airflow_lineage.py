@@ -87,6 +87,13 @@ def test_a_run_sends_lineage_links_its_load_and_exports_metrics_with_no_key_in_a
     assert API_KEY.encode() not in b"".join(request.body for request in marquez.requests)
     assert str(address["password"]).encode() not in b"".join(request.body for request in marquez.requests)
 
+    _, state = airflow.run("penstock_rollback", load_id=load, why="a test")
+    assert state == "success"
+    events = [json.loads(request.body) for request in marquez.requests]
+    moves = [event for event in events if event["job"]["name"] == "penstock.traced.rollback"]
+    [task] = {event["run"]["runId"] for event in events if event["job"]["name"] == "penstock_rollback.roll_back"}
+    assert [event["run"]["facets"]["parent"]["run"]["runId"] for event in moves] == [task] * 2
+
     airflow.api.patch("dags/penstock_sample", json={"is_paused": False}).raise_for_status()
     _, state = airflow.run("penstock_sample")
     airflow.api.patch("dags/penstock_sample", json={"is_paused": True}).raise_for_status()

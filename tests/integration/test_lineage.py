@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from declaring import declare, write_declaration
 from fix_loads import stage_rows
+from penstock.backfill.request import ByOffsets, Span
 from penstock.cli.main import app
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import pass_checks, read_load
@@ -23,6 +24,7 @@ from penstock.lineage.emit import emit_lineage
 from penstock.lineage.names import name_topic
 from penstock.load.publish import publish_load
 from penstock.settings import Settings, read_lineage
+from privileges import superuser
 from producing import Account, order
 from receiving import Endpoint, refused_port
 
@@ -127,6 +129,89 @@ def test_the_events_of_a_load_name_topic_table_columns_checks_and_offsets(
         {"partition": 0, "from": 0, "until": 40, "rows": 40, "quarantined": 0, "holes": 0},
         {"partition": 1, "from": 0, "until": 3, "rows": 1, "quarantined": 1, "holes": 1},
     ]
+
+
+def test_the_tables_of_results_are_outputs_with_their_columns(start: Start, receiver: Endpoint) -> None:
+    newest = {"table": "analytics.newest", "mode": "upsert", "key": ["id"], "columns": {"remark": "note"}}
+    counts = {
+        "table": "analytics.counts", "mode": "sql", "key": ["day"], "columns": {"day": "date", "orders": "bigint"},
+        "statements": "insert into result as r select current_date, count(*) from added"
+        " on conflict (day) do update set orders = r.orders + excluded.orders",
+    }  # fmt: skip
+    account, loader = start(results=[newest, counts])
+    account.send_orders(3)
+    loader.load()
+    account.send_orders(2, first=3)
+    results = [newest, counts, newest | {"table": "analytics.later"}]
+    load_id = replace(loader, pipeline=declare(account.topic, results=results)).load()
+    # Nobody can read the table of the new result before its rebuild.
+    assert loader.query("select state from penstock.result order by 1") == [("current",), ("current",), ("waiting",)]
+
+    emit_lineage(replace(loader.settings, lineage="factory"), load_id)
+
+    ended = read_events(receiver)[-1]
+    database = psycopg.conninfo.conninfo_to_dict(loader.db)["dbname"]
+    names = [f"{database}.analytics.{table}" for table in ("orders", "newest", "counts")]
+    assert [each["name"] for each in ended["outputs"]] == names
+    for output in ended["outputs"]:
+        _, schema, table = output["name"].split(".")
+        described = [(field["name"], field["type"]) for field in output["facets"]["schema"]["fields"]]
+        assert sorted(described) == sorted(read_columns(loader.db, schema, table))
+    _, upsert, statements = ended["outputs"]
+    sources = {
+        name: [each["field"] for each in found["inputFields"]]
+        for name, found in upsert["facets"]["columnLineage"]["fields"].items()
+    }
+    assert sources == {
+        "id": ["id"], "remark": ["note"], "_partition": ["partition"], "_offset": ["offset"],
+        "_timestamp": ["timestamp"],
+    }  # fmt: skip
+    assert "columnLineage" not in statements["facets"]  # nobody knows what statements do to a column
+    assert not any(each.get("outputFacets") for each in (upsert, statements))
+
+
+def test_a_rollback_its_undo_and_a_replay_send_events_about_the_ranges_that_moved(
+    start: Start, receiver: Endpoint
+) -> None:
+    newest = {"table": "analytics.newest", "mode": "upsert", "key": ["id"]}
+    account, loader = start(2, results=[newest])
+    account.send_orders(5, partition=0)
+    account.send_orders(2, partition=1, first=5)
+    load_id = loader.load()
+    environment = {"PENSTOCK_DB": loader.db, "PENSTOCK_KAFKA": loader.settings.kafka["bootstrap.servers"]}
+    for options in ([], ["--undo"], ["--undo"]):  # the second undo changes nothing
+        done = CliRunner().invoke(app, ["rollback", str(load_id), "--why", "a test", *options], env=environment)
+        assert done.exit_code == 0, done.output
+    [replayed] = loader.backfill(ByOffsets((Span(0, 1, 3),)), replace=True)
+    emit_lineage(replace(loader.settings, lineage="default"), replayed)
+
+    events = read_events(receiver)
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"] * 3
+    moves, replay = events[:4], events[5]
+    assert {event["job"]["name"] for event in moves} == {"penstock.orders.rollback"}
+    assert len({event["run"]["runId"] for event in events}) == 3
+    assert all(event["inputs"] == [] for event in moves)  # nothing was read from Kafka
+    names = {tuple(each["name"].rpartition(".")[2] for each in event["outputs"]) for event in events}
+    assert names == {("orders", "newest")}
+    assert not any(each.get("outputFacets") for event in moves for each in event["outputs"])
+    both = [{"partition": 0, "from": 0, "until": 5}, {"partition": 1, "from": 0, "until": 2}]
+    facets = [event["run"]["facets"]["penstock_offsets"] for event in (moves[1], moves[3], replay)]
+    told = [(each["load"], each["kind"], each["state"]) for each in facets]
+    assert told == [(load_id, "live", "rolled_back"), (load_id, "live", "published"), (replayed, "replay", "published")]
+    assert [each["ranges"] for each in facets[:2]] == [both, both]
+    assert facets[2]["ranges"] == [{"partition": 0, "from": 1, "until": 3, "rows": 2, "quarantined": 0, "holes": 0}]
+    written = [event["eventTime"] for event in (moves[1], moves[3], replay)]
+    assert written == sorted(written)
+
+
+def read_columns(db: str, schema: str, table: str) -> list[tuple[str, str]]:
+    """The columns of a table in PostgreSQL, with their types in its spelling."""
+    with psycopg.connect(superuser(db)) as connection:
+        return connection.execute(
+            "select attname, format_type(atttypid, atttypmod) from pg_attribute"
+            " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+            [f"{schema}.{table}"],
+        ).fetchall()
 
 
 def test_a_load_that_is_sent_twice_keeps_its_run(published: tuple[Settings, int], receiver: Endpoint) -> None:

@@ -1,8 +1,9 @@
-"""Lineage from Airflow's tasks: the events of a published load, and the asset that stands for its table."""
+"""Lineage from Airflow's tasks: the events of loads and of rollbacks, and the asset that stands for a table."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Asset, get_current_context
@@ -10,10 +11,11 @@ from airflow.sdk import Asset, get_current_context
 from penstock.settings import read_lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.lineage.emit import Receiver
     from penstock.model.load import Load
+    from penstock.model.ranges import Range
 
 
 def emit_lineage(uri: str, kafka: Mapping[str, str], load_id: int) -> None:
@@ -21,14 +23,20 @@ def emit_lineage(uri: str, kafka: Mapping[str, str], load_id: int) -> None:
 
     Without either nothing is sent. Never raises.
     """
-    from penstock.lineage.emit import emit_published, make_receiver
+    from penstock.lineage.emit import emit_published
 
-    if _has_provider():
-        emit_published(uri, kafka, load_id, _make_receiver_of_airflow)
-        return
-    namespace = read_lineage(os.environ)
-    if namespace is not None:
-        emit_published(uri, kafka, load_id, lambda: make_receiver(namespace))
+    connect = _find_receiver()
+    if connect is not None:
+        emit_published(uri, kafka, load_id, connect)
+
+
+def emit_lineage_of_move(uri: str, load: Load, ranges: Sequence[Range]) -> None:
+    """Emit the events of a rollback, or of its undo, that has moved these ranges, by the same settings."""
+    from penstock.lineage.emit import emit_moved
+
+    connect = _find_receiver()
+    if connect is not None:
+        emit_moved(uri, load, ranges, connect)
 
 
 def table_asset(uri: str, load: Load) -> Asset:
@@ -38,6 +46,15 @@ def table_asset(uri: str, load: Load) -> Asset:
 
     with open_ledger(uri) as connection:
         return Asset(name_table(connection, load.declaration.target).uri)
+
+
+def _find_receiver() -> Callable[[], Receiver] | None:
+    if _has_provider():
+        return _make_receiver_of_airflow
+    from penstock.lineage.emit import make_receiver
+
+    namespace = read_lineage(os.environ)
+    return None if namespace is None else partial(make_receiver, namespace)
 
 
 def _has_provider() -> bool:

@@ -19,9 +19,12 @@ def rollback(
 ) -> None:
     """Take a published load out of its target; its ranges become gaps, and its rows are kept for a while."""
     from penstock.decide.rollback import roll_back, undo_rollback
+    from penstock.lineage.emit import emit_lineage_of_move
 
     with output.exit_on_error(as_json=json, load=load):
-        moved = (undo_rollback if undo else roll_back)(read_environment().db, load, who or find_user(), why)
+        settings = read_environment()
+        moved = (undo_rollback if undo else roll_back)(settings.db, load, who or find_user(), why)
+        emit_lineage_of_move(settings, moved.load, moved.ranges)
         output.print_message(moved.message)
         if json:
             ranges = [output.describe_range(range_) for range_ in moved.ranges]

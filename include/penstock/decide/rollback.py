@@ -10,7 +10,7 @@ from penstock.decide.settle import lock_with_reason
 from penstock.errors import WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import bring_back, set_aside
-from penstock.ledger.event import record_event
+from penstock.ledger.event import ROLLBACK_UNDONE, record_event
 from penstock.ledger.load import read_load, reading_load, republish_load, republish_sources, roll_back_load
 from penstock.ledger.redrive import give_back
 from penstock.load.results.change import Change
@@ -101,7 +101,7 @@ def undo_rollback_in(connection: Connection, load_id: int, who: str, why: str) -
     find_store(load.declaration).put_back(connection, load)
     update_results(connection, load, list_updated(connection, load.pipeline_id), Change.adds(load))
     republish_load(connection, load)
-    record_event(connection, who, load, "rollback undone", why)
+    record_event(connection, who, load, ROLLBACK_UNDONE, why)
     message = f"{load.pipeline}: load {load_id} is published again: {name_ranges(ranges)}."
     return RolledBack(read_load(connection, load_id), ranges, message)
 

@@ -34,6 +34,8 @@ TOMBSTONE_NAME = "_tombstone"
 CARRIED_NAMES = (*(column.name for column in ALWAYS_CARRIED), KEY_NAME, TOMBSTONE_NAME)
 # Penstock knows these three of every row without reading it, from the load and from the record's place in the log.
 ADDRESS_NAMES = ("_load_id", "_partition", "_offset")
+# The columns of an upsert that name the record of each row; a generation, because offsets begin again in each.
+UPSERT_CARRIED = {"_generation": "bigint", "_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz"}
 
 
 def carried_columns(key: object, tombstones: object) -> tuple[CarriedColumn, ...]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _statements = Statements("ledger/event")
 
+ROLLBACK_UNDONE = "rollback undone"
+
 
 def record_event(connection: Connection, actor: str, load: Load, what: str, why: str | None) -> None:
     """Record an event of a load."""

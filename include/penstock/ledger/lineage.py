@@ -25,6 +25,14 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A rollback of a load, or its undo: the event of the ledger."""
+
+    event_id: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one expectation on a load, over all its partitions."""
 
@@ -37,6 +45,11 @@ class Outcome:
 def read_times(connection: Connection, load_id: int) -> Times | None:
     """Read when a load was planned and published; None if it was not published."""
     return _statements.fetch_one(connection, Times, "read_times", load_id=load_id)
+
+
+def read_move(connection: Connection, load_id: int, what: str) -> Move:
+    """Read the newest event of a load with this name."""
+    return _statements.fetch_only(connection, Move, "read_move", load_id=load_id, what=what)
 
 
 def summarize_checks(connection: Connection, load_id: int) -> list[Outcome]:

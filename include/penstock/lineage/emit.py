@@ -1,4 +1,4 @@
-"""The emission of a load's events after its publish. It changes no outcome, and an error is one line in the log."""
+"""The emission of events after a publish or a rollback. It changes no outcome, and an error is one line in the log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import psycopg
 
 from penstock.errors import PenstockError
 from penstock.ledger.connection import explain
-from penstock.lineage.facts import read_published
+from penstock.lineage.facts import read_moved, read_published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from penstock.lineage.facts import Parent
+    from penstock.lineage.facts import Moved, Parent, Published
+    from penstock.model.load import Load
+    from penstock.model.ranges import Range
     from penstock.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,13 @@ def emit_lineage(settings: Settings, load_id: int) -> None:
         emit_published(settings.db, settings.kafka, load_id, lambda: make_receiver(namespace))
 
 
+def emit_lineage_of_move(settings: Settings, load: Load, ranges: Sequence[Range]) -> None:
+    """Emit the events of a rollback, or of its undo, that has moved these ranges, to the same receiver."""
+    namespace = settings.lineage
+    if namespace is not None:
+        emit_moved(settings.db, load, ranges, lambda: make_receiver(namespace))
+
+
 def make_receiver(namespace: str) -> Receiver:
     """Make a receiver by the environment of this process."""
     from openlineage.client import OpenLineageClient
@@ -50,21 +59,31 @@ def make_receiver(namespace: str) -> Receiver:
 
 def emit_published(uri: str, kafka: Mapping[str, str], load_id: int, connect: Callable[[], Receiver]) -> None:
     """Emit the events of a load, if it is published. Never raises, and ends after a bounded time."""
+    _emit(load_id, lambda: read_published(uri, kafka, load_id), connect)
+
+
+def emit_moved(uri: str, load: Load, ranges: Sequence[Range], connect: Callable[[], Receiver]) -> None:
+    """Emit the events of a rollback or of its undo, if it has moved something. Never raises, and ends as soon."""
+    if ranges:
+        _emit(load.load_id, lambda: read_moved(uri, load, ranges), connect)
+
+
+def _emit(load_id: int, read: Callable[[], Published | Moved | None], connect: Callable[[], Receiver]) -> None:
     try:
-        published = read_published(uri, kafka, load_id)
+        facts = read()
     except PenstockError as error:
         _warn(load_id, error.what)
         return
     except psycopg.Error as error:
         _warn(load_id, explain(error).what)
         return
-    if published is None:
+    if facts is None:
         return
     try:
         from penstock.lineage.event import make_events
 
         receiver = connect()
-        events = make_events(published, receiver.namespace, receiver.parent)
+        events = make_events(facts, receiver.namespace, receiver.parent)
     except ModuleNotFoundError as error:
         _warn(load_id, f"the package {error.name} is missing. Next: `pip install 'penstock[lineage]'`")
         return

@@ -8,6 +8,7 @@ from airflow.sdk import get_current_context
 
 from penstock.airflow.connections import read_db
 from penstock.airflow.failures import deciding_retries, send_notices
+from penstock.airflow.lineage import emit_lineage_of_move
 from penstock.airflow.runs import find_person, refuse_unknown
 
 log = logging.getLogger(__name__)
@@ -25,4 +26,5 @@ def roll_back() -> None:
         decide = rollback.undo_rollback if params["undo"] else rollback.roll_back
         moved = decide(read_db(), params["load_id"], find_person(context), params["why"])
     log.info(moved.message)
+    emit_lineage_of_move(read_db(), moved.load, moved.ranges)
     send_notices()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock.declaration.carried import UPSERT_CARRIED
 from penstock.errors import ResultError
 from penstock.ledger.result import ResultState, read_results
 from penstock.ledger.statements import Statements
@@ -81,7 +82,7 @@ def _compare_upsert(
     result, table = known.result, target_identifier(known.result.table)
     guards = upsert.guards_table(known.result_id)
     upsert.rank_rows(connection, result, table, guards, target_identifier(target), share)
-    names = [*(name for name, _ in result.columns or ()), *upsert.LINEAGE]
+    names = [*(name for name, _ in result.columns or ()), *UPSERT_CARRIED]
     pieces = {
         "table": table,
         "guards": guards,

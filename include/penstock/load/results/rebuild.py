@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from penstock import advice
+from penstock.declaration.carried import UPSERT_CARRIED
 from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger import result as ledger_result
 from penstock.ledger.connection import open_ledger
@@ -154,7 +155,7 @@ def _equalize(connection: Connection, result: Result, built: sql.Identifier) -> 
     """Make the current table equal to the new one. Readers see the rows of before until the COMMIT."""
     names = [*result.key, *(name for name, _ in result.columns or () if name not in result.key)]
     if result.mode == "upsert":
-        names += upsert.LINEAGE
+        names += UPSERT_CARRIED
     others = [name for name in names if name not in result.key]
     pieces = {
         "table": target_identifier(result.table),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from penstock.declaration.carried import TOMBSTONE_NAME
+from penstock.declaration.carried import TOMBSTONE_NAME, UPSERT_CARRIED
 from penstock.declaration.results import TOMBSTONE
 from penstock.ledger.statements import Statements
 from penstock.load.results.writer import run_as_writer
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _statements = Statements("load/results/upsert")
 
-LINEAGE = {"_generation": "bigint", "_partition": "integer", "_offset": "bigint", "_timestamp": "timestamptz"}
 # Sorts and joins of a million keys stay in memory. With PostgreSQL's 4 MB a publish of them took twice as long.
 MEMORY = "set local work_mem = '128MB'"
 KEPT_SINCE = sql.SQL("_kept_since timestamptz not null default now()")
@@ -60,7 +59,7 @@ def create_tables(
     """Create the table of an upsert, with room on its pages for new versions of rows, and the table beside it."""
     types = {name: type_ for name, (type_, _) in describe_columns(pipeline).items()}
     columns = {name: types[name] for name in result.key}
-    columns |= {name: types[source] for name, source in result.columns or ()} | LINEAGE
+    columns |= {name: types[source] for name, source in result.columns or ()} | UPSERT_CARRIED
     described = sql.SQL(", ").join(
         sql.SQL("{} {} {}").format(sql.Identifier(name), type_sql(type_), sql.SQL(NOT_NULL.get(name, "")))
         for name, type_ in columns.items()
@@ -190,8 +189,8 @@ def _run(connection: Connection, name: str, pieces: dict[str, sql.Composable]) -
 
 def make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -> dict[str, sql.Composable]:
     values = dict(result.columns or ())
-    others = [*values, *LINEAGE]
-    sources = [*result.key, *values.values(), *LINEAGE]
+    others = [*values, *UPSERT_CARRIED]
+    sources = [*result.key, *values.values(), *UPSERT_CARRIED]
     return {
         "table": table,
         "guards": guards,
