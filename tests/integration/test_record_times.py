@@ -70,7 +70,7 @@ def test_a_partition_is_loaded_until_kafka_was_asked_if_nothing_more_was_there(s
     loader.load()
     after = datetime.now(UTC)
     found = loaded_until(loader)
-    assert found[0] == NOON  # the limit left a record, so only the last time that was read counts
+    assert found[0] is None  # the limit left a record, and its timestamp is unknown
     assert found[1] is not None  # it is empty
     assert before < found[1] < after
 
@@ -82,15 +82,39 @@ def test_a_partition_is_loaded_until_kafka_was_asked_if_nothing_more_was_there(s
     assert all(at_end < (each or NOON) for each in loaded_until(loader).values())
 
 
+def test_a_partition_that_never_catches_up_is_loaded_until_its_log_ended_where_it_is(start: Start) -> None:
+    account, loader = start(max_records_per_partition=2)
+    account.send([order(1), order(2), order(3)], timestamp=ms(NOON))
+    before = datetime.now(UTC)
+    loader.load()
+    after = datetime.now(UTC)
+    for number in range(4, 8, 2):
+        account.send([order(number), order(number + 1)], timestamp=ms(NOON))
+        loader.load()
+        # One record is left each time; the first plan had seen three.
+        assert before < (loaded_until(loader)[0] or NOON) < after
+
+
+def test_an_hour_is_not_whole_while_the_log_holds_a_record_of_it_behind_later_records(start: Start) -> None:
+    account, loader = start(max_records_per_partition=2)
+    hours = f"select whole from penstock.hours where hour = '{NOON}'"
+    for moment in (NOON, NOON + HOUR, NOON + HOUR - timedelta(seconds=1)):
+        account.send([order(1)], timestamp=ms(moment))
+    loader.load()
+    assert loader.query(hours) == []
+    loader.load()
+    assert loader.query(hours) == [(True,)]
+
+
 def test_an_open_transaction_keeps_its_partition_from_being_loaded_until_now(start: Start) -> None:
     account, loader = start()
     account.send([order(1)], timestamp=ms(NOON))
     open_transaction = account.begin("open")
     account.leave_open(open_transaction, [order(2)])
     loader.load()
-    assert loaded_until(loader) == {0: NOON}
+    assert loaded_until(loader) == {0: None}
     assert loader.plan() is None
-    assert loaded_until(loader) == {0: NOON}
+    assert loaded_until(loader) == {0: None}
     open_transaction.commit_transaction(120)
     committed = datetime.now(UTC)
     assert wait_until(loader.run, seconds=60)  # the broker moves the end a moment after the commit
@@ -104,7 +128,7 @@ def test_an_hour_is_whole_once_every_partition_has_passed_it(start: Start) -> No
     account.send([order(3)], partition=0, timestamp=ms(NOON + 2.5 * HOUR))
     account.send([order(4)], partition=1, timestamp=ms(NOON + HOUR))
     loader.load()
-    assert loader.query(hours) == []  # partition 0 is loaded until half past
+    assert loader.query(hours) == []  # partition 0 has one more record
 
     loader.load()
     found = loader.query(hours)
@@ -146,6 +170,16 @@ def test_hours_begin_after_records_that_the_first_load_left_out(start: Start) ->
     loader.load()
     [(first,)] = loader.query("select min(hour) from penstock.hours")
     assert first == NOON + HOUR
+
+
+def test_hours_begin_after_records_that_kafka_had_deleted_before_the_first_load(start: Start) -> None:
+    account, loader = start(2)
+    account.send([order(1), order(2)], partition=0, timestamp=ms(NOON + 2 * HOUR))
+    account.send([order(3)], partition=1, timestamp=ms(NOON))
+    account.delete_before(1, partition=0)
+    loader.load()
+    [(first,)] = loader.query("select min(hour) from penstock.hours")
+    assert first == NOON + 3 * HOUR
 
 
 def test_a_run_announces_each_whole_hour_once_and_its_retry_the_same(start: Start) -> None:

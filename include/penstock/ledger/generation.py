@@ -12,7 +12,7 @@ from penstock.model.log import Identity
 from penstock.model.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from penstock.ledger.connection import Connection
@@ -121,10 +121,10 @@ def move_positions(connection: Connection, load: Load) -> set[Range]:
     return set(_statements.fetch_all(connection, Range, "move_positions", **where))
 
 
-def mark_loaded(connection: Connection, generation_id: int, at: datetime | None, partitions: Sequence[int]) -> None:
-    """Record that all records that Kafka had at a time are below the positions of partitions."""
-    where = {"generation_id": generation_id, "partitions": list(partitions)}
-    _statements.execute(connection, "mark_loaded", **where, at=at)
+def see_ends(connection: Connection, generation_id: int, at: datetime | None, ends: Mapping[int, int]) -> None:
+    """Record the ends of the log at a time: a partition is loaded until then when its position has passed its end."""
+    rows = Jsonb([{"partition": number, "high": high} for number, high in ends.items()])
+    _statements.execute(connection, "see_ends", generation_id=generation_id, at=at, ends=rows)
 
 
 def advance_hours(connection: Connection, generation_id: int) -> None:

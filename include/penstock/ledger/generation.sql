@@ -45,32 +45,42 @@ from jsonb_to_recordset(%(positions)s) as o (partition int, position bigint, ori
 -- positions of all ranges came back.
 update penstock.position o
 set position = r.until_offset, load_id = r.load_id, moved_at = now(), leader_epoch = r.leader_epoch,
-    loaded_until = greatest(o.loaded_until, coalesce(r.loaded_until, least(r.last_at, l.planned_at)))
+    loaded_until = greatest(o.loaded_until, r.loaded_until, case when r.until_offset >= o.marked_end then o.marked_at end),
+    marked_at = case when r.until_offset < o.marked_end then o.marked_at end,
+    marked_end = case when r.until_offset < o.marked_end then o.marked_end end
 from penstock.load_range r join penstock.load l using (load_id)
 where r.load_id = %(load_id)s and o.generation_id = %(generation_id)s
   and o.partition = r.partition and o.position = r.from_offset
 returning r.partition, r.from_offset, r.until_offset
 
--- name: mark_loaded
--- Records that all records that Kafka had at a time are below the positions of partitions.
-update penstock.position set loaded_until = greatest(loaded_until, %(at)s::timestamptz)
-where generation_id = %(generation_id)s and partition = any (%(partitions)s)
+-- name: see_ends
+-- Records the ends of the log at a time. %(ends)s is a JSON array. A partition whose position is not below the end is
+-- loaded until that time. Any other keeps its end until its position has passed it, and only then takes a later end.
+update penstock.position o
+set loaded_until = greatest(o.loaded_until, case when o.position >= e.high then %(at)s::timestamptz
+                                                 when o.position >= o.marked_end then o.marked_at end),
+    marked_at = case when o.position >= e.high then null
+                   when o.position < o.marked_end then o.marked_at else %(at)s::timestamptz end,
+    marked_end = case when o.position >= e.high then null when o.position < o.marked_end then o.marked_end else e.high end
+from jsonb_to_recordset(%(ends)s) as e (partition int, high bigint)
+where o.generation_id = %(generation_id)s and o.partition = e.partition
 
 -- name: advance_hours
 -- Moves the end of the whole hours to the last full hour until which every partition is loaded. The first time it also
--- finds the first hour: that of the earliest record, or the next one if the log had records that were not loaded.
+-- finds the first hour: that of the earliest record. A partition whose first records were not loaded, or had been deleted
+-- from the log before, counts from the hour after its earliest record.
 update penstock.generation g
 set hours_until = w.until,
     hours_from = coalesce(g.hours_from, (
-        select date_trunc('hour', min(c.first_at), 'UTC')
-               + case when exists (
-                     select from penstock.position o
-                     where o.generation_id = g.generation_id and o.origin < o.position
-                       and not exists (select from penstock.coverage h
-                                       where h.generation_id = o.generation_id and h.partition = o.partition
-                                         and h.offsets @> o.origin))
-                 then interval '1 hour' else interval '0' end
-        from penstock.coverage c where c.generation_id = g.generation_id), w.until)
+        select greatest(min(f.hour), max(f.hour + interval '1 hour') filter (
+                   where o.origin > 0
+                      or not exists (select from penstock.coverage h
+                                     where h.generation_id = o.generation_id and h.partition = o.partition
+                                       and h.offsets @> o.origin)))
+        from penstock.position o
+        cross join lateral (select date_trunc('hour', min(c.first_at), 'UTC') as hour from penstock.coverage c
+                            where c.generation_id = o.generation_id and c.partition = o.partition) f
+        where o.generation_id = g.generation_id and o.origin < o.position), w.until)
 from (select date_trunc('hour', min(loaded_until), 'UTC') as until from penstock.position
       where generation_id = %(generation_id)s having count(*) = count(loaded_until)) w
 where g.generation_id = %(generation_id)s and (g.hours_until is null or g.hours_until < w.until)

@@ -13,7 +13,7 @@ from penstock.errors import FencedError, HeldError, LogLostError, name_ranges
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.connection import Connection, open_ledger
 from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
-from penstock.ledger.generation import Position, advance_hours, mark_loaded, open_generation, open_positions
+from penstock.ledger.generation import Position, advance_hours, open_generation, open_positions, see_ends
 from penstock.ledger.hold import begin_hold, end_hold
 from penstock.ledger.incident import see_incident
 from penstock.ledger.load import (
@@ -124,8 +124,8 @@ def plan_in(connection: Connection, pipeline: Pipeline, run_id: str, answers: An
     origins = {number: log.partitions[number].start for number in answers.opened}
     write_positions(connection, generation_id, log, answers.opened, origins)
     loaded = dict.fromkeys(answers.find_loaded(), answers.asked_at)
-    planned = {range_.partition for range_ in plan.ranges}
-    mark_loaded(connection, generation_id, answers.asked_at, sorted(loaded.keys() - planned))
+    highs = {number: each.high for number, each in log.partitions.items() if each.high is not None}
+    see_ends(connection, generation_id, answers.asked_at, highs)
     losses = date_losses(connection, pipeline, generation_id, answers.faults or plan.losses, answers.first_times)
     if answers.faults:
         raise make_log_error(pipeline, answers.faults, losses)
