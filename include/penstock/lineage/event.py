@@ -154,7 +154,7 @@ def _describe_table(pipeline: Pipeline, table: Place, topic: Place | None = None
 
 
 def _describe_result(pipeline: Pipeline, table: Place, result: Result, topic: Place | None = None) -> OutputDataset:
-    """The table of a result. What statements do to a column is unknown, so only an upsert has the sources of columns.
+    """The table of a result. Statements may do anything to a column, so only an upsert has the sources of columns.
 
     The columns of an upsert come from the target in the same transaction. They lead to the topic, the only input.
     """
