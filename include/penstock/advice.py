@@ -434,6 +434,7 @@ WRITE_ALERT_TARGET = "write it as apprise documents it, such as json://host/path
 
 # Results
 OTHER_RESULT_TABLE = "declare another table for the result, or rename the table that exists."
+LOOK_AT_RESULTS = "see the result's state in the view `penstock.results`."
 DROP_DEPENDENT_VIEWS = "drop the views that depend on the table, rebuild again, then create the views again."
 
 
@@ -445,6 +446,21 @@ def correct_result(pipeline: str, table: str) -> str:
 def rebuild_result(pipeline: str) -> str:
     """A result that differs from the rows."""
     return f"`penstock rebuild {pipeline} <table>` writes what differs in a result."
+
+
+def rebuild_waiting(pipeline: str, table: str) -> str:
+    """A result that waits for its first rebuild, or for one by its new definition."""
+    return f"`penstock rebuild {pipeline} {table}` computes it from the rows of the target."
+
+
+def continue_rebuild(pipeline: str, table: str) -> str:
+    """A rebuild that runs or was interrupted."""
+    return f"wait for the rebuild; if it was interrupted, `penstock rebuild {pipeline} {table}` continues it."
+
+
+def correct_table(pipeline: str, table: str) -> str:
+    """A table that differs from what the rows give."""
+    return f"`penstock rebuild {pipeline} {table}` writes the rows that differ."
 
 
 def name_result(tables: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ OWN = {
     "penstock_accept_loss",
     "penstock_audit",
     "penstock_maintenance",
+    "penstock_rebuild",
     "penstock_redrive",
     "penstock_sample",
     "penstock_rollback",

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 SELECTION = "//*[@role='group' and @aria-label='selection']"
 DIALOG = "//*[@role='dialog']"
-SECTIONS = ("coverage", "loads", "quality", "quarantine", "backfill", "incidents", "events")
+SECTIONS = ("coverage", "loads", "results", "quality", "quarantine", "backfill", "incidents", "events")
 pytestmark = pytest.mark.timeout(1200)
 LIMIT = {"expect": "expect_column_values_to_be_between", "column": "amount", "max_value": 1000}
 POSITIVE = {"name": "positive_amount", "where": "amount >= 0"}
+NEWEST = {"table": "analytics.newest", "mode": "upsert", "key": ["id"]}
 REFUNDS = (7, 11, 13)
 LOOK = Path(__file__).parents[2] / "build" / "page"
 LARGEST_PICTURE = 150_000  # bytes: a repository keeps every version of a picture
@@ -106,6 +107,7 @@ def test_every_section_shows_what_the_ledger_holds(orders: AirflowSite, browser:
     for name, texts in {
         "coverage": ("published ", "quarantined 4", "holes ", "rolled back 100", "sum "),
         "loads": ("rolled back", "held", "published", "3 loads"),
+        "results": ("analytics.newest", "one row for each id", "current", "load 2", "none yet"),
         "quality": ("expect_column_values_to_be_between", "1 of "),
         "quarantine": ("rule positive_amount", "bad json"),
         "backfill": ("No backfill has run yet.",),
@@ -264,6 +266,17 @@ def test_quarantined_records_are_dropped_and_a_range_is_verified(orders: Airflow
     assert query(orders, "select actor, faults from penstock.verifications") == [("admin", 0)]
 
 
+def test_a_result_is_rebuilt_on_the_page(orders: AirflowSite, browser: Browser) -> None:
+    with psycopg.connect(orders.loads) as connection:
+        connection.execute("update analytics.newest set amount = -1 where id = 3")
+    open_page(browser, orders)
+    browser.click("//section[@id='results']//button[normalize-space()='Rebuild…']")
+    browser.click(f"{DIALOG}//button[normalize-space()='Rebuild']")
+    browser.find("//*[@role='status'][contains(., '1 rows of it were written, 0 deleted')]", 300)
+    assert query(orders, "select count(*) from analytics.newest where amount = -1") == [(0,)]
+    assert query(orders, "select actor from penstock.events where what like 'result rebuilt%'") == [("admin",)]
+
+
 def picture(browser: Browser, name: str) -> None:
     """Write a picture for the docs, to the folder PICTURES if it is given."""
     path = Path(os.environ.get("PICTURES", LOOK)) / name
@@ -282,6 +295,7 @@ def declare(airflow: AirflowSite, topic: str, **more: Any) -> None:
         target="analytics.orders",
         owner="shop",
         checks=[LIMIT],
+        results=[NEWEST],
         **more,
     )
 

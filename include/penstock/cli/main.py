@@ -18,6 +18,7 @@ from penstock.cli.plan import plan
 from penstock.cli.quality import quality
 from penstock.cli.quarantine import app as quarantine_app
 from penstock.cli.rebuild import rebuild
+from penstock.cli.results import results
 from penstock.cli.rollback import rollback
 from penstock.cli.run import run
 from penstock.cli.settle import approve, discard
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     check, migrate, plan, run, status, incidents, mute, unmute, watch, quality, doctor, approve, discard, accept_loss,
-    adopt, backfill, rollback, rebuild, verify, holes, maintain,
+    adopt, backfill, rollback, results, rebuild, verify, holes, maintain,
 )  # fmt: skip
 # Commands that read only send no notices.
 SENDING = (run, mute, unmute, approve, discard, accept_loss, adopt, backfill, rollback, verify, maintain)

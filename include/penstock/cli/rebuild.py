@@ -26,9 +26,6 @@ def rebuild(
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         rebuilt = rebuild_result(settings.db, pipeline, table, who or find_user(), output.print_message)
-        output.print_message(
-            f"{name}: {table} is rebuilt from {rebuilt.rows:,} rows; {rebuilt.written:,} rows of it were written, "
-            f"{rebuilt.deleted:,} deleted."
-        )
+        output.print_message(f"{name}: {rebuilt.message}")
         if json:
             output.print_json({"pipeline": name, **asdict(rebuilt)})

@@ -17,6 +17,7 @@ from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from penstock.ledger.connection import Connection
 
@@ -51,6 +52,34 @@ class KnownResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedResult:
+    """A table of results. Its state is that of the newest definition; `is_current` if the table changes with each load.
+
+    `rows` is an estimate, None without a table. The figures of a rebuild are None unless the state is building, and
+    those of a verification are None if none has ended since the result became current.
+    """
+
+    table: str
+    mode: str
+    key: list[str]
+    state: ResultState
+    is_current: bool
+    is_provable: bool
+    rows: int | None
+    declared_at: datetime
+    current_since: datetime | None
+    load: int | None
+    built_until: int | None
+    build_to: int | None
+    rows_read: int | None
+    rows_to_read: int | None
+    verification_id: int | None
+    verified_at: datetime | None
+    share: float | None
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """The next loads that a rebuild reads; `until_load` is None if none is left."""
 
@@ -61,6 +90,11 @@ class Piece:
 def read_results(connection: Connection, pipeline_id: int) -> list[KnownResult]:
     """Read the results of a pipeline."""
     return _statements.fetch_all(connection, KnownResult, "read_results", pipeline_id=pipeline_id)
+
+
+def list_results(connection: Connection, pipeline_id: int) -> list[ListedResult]:
+    """Read the tables of a pipeline's results as people see them, by name."""
+    return _statements.fetch_all(connection, ListedResult, "list_results", pipeline_id=pipeline_id)
 
 
 def has_published(connection: Connection, pipeline_id: int) -> bool:

@@ -346,6 +346,54 @@ class LoadPage(Panel, LoadEntry):
     actions: list[LoadAction] = Field(description="what the state of the load allows")
 
 
+class ResultRebuild(Document):
+    """A rebuild under way."""
+
+    load: int = Field(description="the last load whose rows were read")
+    until_load: int = Field(description="the last load to read; later loads change the new table themselves")
+    rows: int = Field(description="the rows that were read")
+    rows_to_read: int = Field(description="about so many rows will be read")
+
+
+class ResultVerification(Document):
+    """The last verification of a result."""
+
+    verification: int
+    at: datetime
+    share: float
+    fault: str | None = Field(description="what differs from the rows of the target; null if nothing does")
+
+
+class ResultEntry(Document):
+    """A table that is derived from the rows of the target, as `penstock results --json`."""
+
+    table: str
+    mode: str
+    key: list[str]
+    state: Literal["declared", "waiting", "building", "current"] = Field(
+        description="declared: the next load creates the table; waiting: it needs a rebuild; building: a rebuild runs, "
+        "or was interrupted"
+    )
+    changes_with_loads: bool = Field(
+        description="whether loads change the table; by its earlier definition, if the state is waiting or building"
+    )
+    rows: int | None = Field(description="the estimate of PostgreSQL's catalog; nothing is counted")
+    load: int | None = Field(description="the load that the table stands at")
+    declared_at: datetime | None
+    current_since: datetime | None
+    rebuild: ResultRebuild | None
+    provable: bool = Field(description="whether a verification can compare it: an upsert, or a result with a check")
+    verification: ResultVerification | None = Field(description="null if none has ended since the result is current")
+    next_step: str | None
+
+
+class Results(Panel):
+    """The results of a pipeline."""
+
+    pipeline: str
+    results: list[ResultEntry]
+
+
 class QualityResult(Document):
     """The result of a check on a load."""
 

@@ -25,13 +25,17 @@ from penstock.airflow.page.documents import (
     QuarantinedRecord,
     QuarantinedRecords,
     QuarantineGroup,
+    ResultEntry,
+    Results,
 )
 from penstock.airflow.page.loads import count_pages, describe_event, find_run
 from penstock.ledger import panel
 from penstock.ledger.incident import read_incidents
 from penstock.status.quality import read_quality
+from penstock.status.results import read_results
 
 if TYPE_CHECKING:
+    from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
     from penstock.ledger.incident import Incident
     from penstock.ledger.panel import ListedBackfill, ListedRecord
@@ -49,6 +53,7 @@ RECORDS_SQL = (
     'select load_id, partition, "offset", reason, rule, detail from penstock.quarantined '
     "where pipeline = '{name}' order by load_id desc, partition, \"offset\";"
 )
+RESULTS_SQL = "select * from penstock.results where pipeline = '{name}' order by \"table\";"
 BACKFILLS_SQL = "select * from penstock.backfills where pipeline = '{name}' order by backfill_id desc;"
 INCIDENTS_SQL = "select * from penstock.incidents where pipeline = '{name}' order by incident_id desc;"
 EVENTS_SQL = "select * from penstock.events where pipeline = '{name}' order by event_id desc;"
@@ -88,6 +93,16 @@ def _describe_check(check: CheckHistory) -> QualityCheck:
         severity=check.severity,
         failed=check.failed,
         results=results,
+    )
+
+
+def describe_results(connection: Connection, name: str, declared: Pipeline | None) -> Results:
+    """Describe the tables that are derived from the rows of a pipeline."""
+    found = read_results(connection, name, declared)
+    return Results(
+        pipeline=name,
+        results=[ResultEntry.model_validate(asdict(each) | {"key": list(each.key)}) for each in found],
+        sql=RESULTS_SQL.format(name=name),
     )
 
 

@@ -88,6 +88,14 @@ def show_load(dag_id: DagId, load_id: LoadId) -> documents.LoadPage:
         return loads.describe_load(connection, dag_id, pipeline_id, load_id)
 
 
+@of_pipeline.get("/results")
+def list_results(dag_id: DagId) -> documents.Results:
+    """The tables that are derived from the rows: state, rows, rebuild under way, last verification."""
+    declared = find_declared(dag_id)
+    with reading(dag_id) as connection:
+        return panels.describe_results(connection, dag_id, declared if isinstance(declared, Pipeline) else None)
+
+
 @of_pipeline.get("/quality")
 def show_quality(
     dag_id: DagId, last: Annotated[int, Query(ge=1, le=1000)] = 30, expectation: Text = None

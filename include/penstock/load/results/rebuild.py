@@ -61,6 +61,14 @@ class Rebuilt:
     written: int
     deleted: int
 
+    @property
+    def message(self) -> str:
+        """The rebuild in words."""
+        return (
+            f"{self.table} is rebuilt from {self.rows:,} rows; {self.written:,} rows of it were written, "
+            f"{self.deleted:,} deleted."
+        )
+
 
 def rebuild_result(uri: str, pipeline: Pipeline, table: str, who: str, report: Callable[[str], None]) -> Rebuilt:
     """Rebuild a declared result. A rebuild that was interrupted continues where it stopped."""
@@ -112,7 +120,11 @@ def _begin(connection: Connection, pipeline: Pipeline, result: Result) -> KnownR
 
 
 def _read(connection: Connection, pipeline_id: int, result_id: int) -> KnownResult:
-    return next(each for each in ledger_result.read_results(connection, pipeline_id) if each.result_id == result_id)
+    """Read a rebuild. Its row is a current one, or missing, if another process has ended the same rebuild."""
+    for each in ledger_result.read_results(connection, pipeline_id):
+        if each.result_id == result_id and each.state == ResultState.BUILDING:
+            return each
+    raise WrongUseError("another process has finished or replaced this rebuild.", next_step=advice.LOOK_AT_RESULTS)
 
 
 def _read_piece(connection: Connection, pipeline: Pipeline, result_id: int) -> Piece:

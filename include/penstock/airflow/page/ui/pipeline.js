@@ -10,6 +10,7 @@ import { Loads } from "./loads.js";
 import { Filled, Link } from "./parts.js";
 import { Quality } from "./quality.js";
 import { Quarantine } from "./quarantine.js";
+import { Results } from "./results.js";
 import { Tiles } from "./tiles.js";
 
 export function Pipeline({ name, isTab }) {
@@ -43,6 +44,7 @@ function Sections({ head, name, tick }) {
     h(Tiles, { head }),
     h(CoverageMap, { name, tick, onBackfill: offer }),
     h(Loads, { name, tick }),
+    h(Results, { name, tick }),
     h(Quality, { name, tick }),
     h(Quarantine, { name, tick }),
     h(Backfill, { name, tick, draft, setDraft }),

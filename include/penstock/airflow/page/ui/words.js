@@ -59,4 +59,12 @@ export const RESULT = {
   error: { words: "failed", palette: "red", sign: "✕" },
 };
 
+// The states of a table that is derived from the rows.
+export const DERIVED = {
+  current: { palette: "green", sign: "✓" },
+  building: { palette: "blue", sign: "▸" },
+  waiting: { palette: "orange", sign: "‖" },
+  declared: { palette: "gray", sign: "○" },
+};
+
 export const spaced = (word) => word.replaceAll("_", " ");
