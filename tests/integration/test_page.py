@@ -15,6 +15,7 @@ import pytest
 from declaring import COLUMNS, declare
 from fix_airflow import CANARY
 from fix_loads import stage_rows
+from penstock.airflow.page.rights import ACTIONS
 from penstock.ledger.coverage import cover_ranges
 from penstock.ledger.generation import move_positions
 from penstock.ledger.load import publish_load, read_load
@@ -160,6 +161,23 @@ def test_a_user_sees_only_pipelines_whose_dag_the_user_may_read(page: AirflowSit
     routes = [route for route in _list_routes(page) if "{dag_id}" in route]
     assert {_ask(page, _fill(route), guest).status_code for route in routes} == {403}
     assert _ask(page, f"api/pipelines/{MAY_READ}", guest).status_code == 200
+
+
+def test_the_page_knows_which_buttons_each_role_may_use(page: AirflowSite, people: dict[str, dict[str, str]]) -> None:
+    found = {role: _ask(page, "api/pipelines/orders/rights", people[role]).json() for role in ROLES}
+    everything = ["orders", *ACTIONS]
+    assert {role: rights["may_start"] for role, rights in found.items()} == {
+        "viewer": [], "user": everything, "op": everything, "admin": everything,
+    }  # fmt: skip
+    assert [role for role in ROLES if found[role]["may_see_contents"]] == ["op", "admin"]
+    for role in ROLES:
+        path = "dags/penstock_verify/dagRuns"
+        reply = httpx.post(
+            f"{page.web.url}/api/v2/{path}", json={"logical_date": None}, headers=people[role], timeout=60
+        )
+        assert (reply.status_code == 403) == (role == "viewer")
+    dags = {each["dag_id"] for each in page.get("dags", limit=100)["dags"]}
+    assert dags >= set(everything)
 
 
 def test_a_pipeline_whose_dag_airflow_does_not_know_is_in_no_list(page: AirflowSite) -> None:

@@ -25,7 +25,8 @@ from penstock.backfill.request import AllGaps, ByOffsets, Span
 from penstock.cli.main import app
 from penstock.decide.rollback import roll_back
 from penstock.errors import WrongUseError
-from penstock.ledger.connection import open_for_reading
+from penstock.ledger.connection import open_for_reading, open_ledger
+from penstock.ledger.incident import claim_notices, finish_notices, postpone_notices
 from penstock.ledger.pipeline import find_pipeline
 from penstock.load.validate import validate_load
 from penstock.model.coverage_map import Kind
@@ -47,6 +48,7 @@ DECLARED: dict[str, Any] = {
     "columns": COLUMNS,
     "checks": [{"expect": EXPECTATION, "column": "amount", "max_value": 1000}],
     "rules": [{"name": "positive", "where": "amount >= 0"}],
+    "alerts": "shop",
 }
 SECRET = b"key of the server"
 CANARY = "canary-4711"
@@ -213,6 +215,25 @@ def test_backfills_events_and_holds_are_listed(loaded: tuple[Account, Loader], r
     [planned, replay] = describe_backfills(connection, "orders", pipeline_id).backfills
     assert (planned.state, planned.loads, planned.offsets) == ("running", 2, 35)
     assert (replay.state, replay.replace, replay.rows) == ("done", True, 10)
+
+
+def test_an_incident_shows_notices_that_wait_fail_and_are_sent(loaded: tuple[Account, Loader]) -> None:
+    with open_ledger(loaded[1].db) as connection:
+
+        def look() -> list[tuple[str, str, str, int, str | None]]:
+            [incident] = [each for each in describe_incidents(connection, "orders").incidents if each.load == 5]
+            return [
+                (each.kind, each.route, each.state, each.attempts, each.last_error)
+                for each in incident.notices
+                if each.kind == "opened"
+            ]
+
+        assert look() == [("opened", "shop", "waiting", 0, None)]
+        claimed = [each.notice_id for each in claim_notices(connection, ["shop"], 10) if each.load == 5]
+        postpone_notices(connection, claimed, "the receiver answered 503")
+        assert look() == [("opened", "shop", "failing", 1, "the receiver answered 503")]
+        finish_notices(connection, claimed)
+        assert look() == [("opened", "shop", "sent", 1, None)]
 
 
 PREVIEWS: dict[str, tuple[dict[str, Any], list[str]]] = {

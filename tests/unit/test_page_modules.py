@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from penstock.airflow.page.rights import ACTIONS
+
 FOLDER = Path(__file__).parents[2] / "include" / "penstock" / "airflow" / "page" / "ui"
 MODULES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.js"))}
 IMPORT = re.compile(r'import \{([^}]*)\} from "([^"]*)";')
@@ -59,6 +61,14 @@ def test_modules_load_nothing_from_other_hosts_and_have_short_lines() -> None:
         if len(line) > LONGEST_LINE
     ]
     assert (foreign, long) == ([], [])
+
+
+def test_the_buttons_ask_for_the_rights_that_the_server_describes() -> None:
+    written = re.search(r"const DAGS = \[([^\]]*)\]", MODULES["actions.js"])
+    assert written is not None
+    assert tuple(re.findall(r'"(\w+)"', written.group(1))) == ACTIONS
+    started = {dag for text in MODULES.values() for dag in re.findall(r'"(penstock_(?!db)\w+)"', text)}
+    assert started == set(ACTIONS)
 
 
 def read_exports(file: str) -> set[str]:

@@ -63,6 +63,20 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedNotice:
+    """A notice as people see it: what is sent, what waits, and the error of the last attempt."""
+
+    incident: int
+    kind: NoticeKind
+    route: str
+    due_at: datetime
+    attempts: int
+    next_attempt_at: datetime
+    last_error: str | None
+    sent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Overdue:
     """A pipeline that has loaded nothing since a moment."""
 
@@ -166,6 +180,12 @@ def link_incidents(
     """Add the link to the run, and the next step that fits there, to the open incidents that have no link."""
     where = {"pipeline": pipeline, "kinds": [str(kind) for kind in kinds], "load_id": load_id}
     _statements.execute(connection, "link_incidents", **where, link=link, next_step=next_step)
+
+
+def list_notices(connection: Connection, incident_ids: Sequence[int], most: int) -> list[ListedNotice]:
+    """Read the newest notices of each of some incidents."""
+    where = {"incident_ids": list(incident_ids), "most": most}
+    return _statements.fetch_all(connection, ListedNotice, "list_notices", **where)
 
 
 def read_incidents(connection: Connection, pipeline: str | None, *, ended: bool) -> list[Incident]:

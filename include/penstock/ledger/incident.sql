@@ -159,3 +159,10 @@ where notice_id = any(%(notice_ids)s) and sent_at is null
 update penstock.notice
 set attempts = attempts - 1, next_attempt_at = clock_timestamp() + interval '30 seconds'
 where notice_id = any(%(notice_ids)s) and sent_at is null
+
+-- name: list_notices
+-- The newest notices of each of some incidents, the newest first.
+select n.incident_id as incident, n.kind, n.route, n.due_at, n.attempts, n.next_attempt_at, n.last_error, n.sent_at
+from (select *, row_number() over (partition by incident_id order by notice_id desc) as place from penstock.notice
+      where incident_id = any (%(incident_ids)s)) n
+where n.place <= %(most)s order by n.notice_id desc

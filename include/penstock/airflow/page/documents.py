@@ -195,6 +195,13 @@ class PipelinePage(Panel, PipelineEntry):
     busy: bool = Field(description="whether a load or a backfill runs, so that the page asks again every 5 s")
 
 
+class Rights(Document):
+    """The buttons that the user may use on the page of a pipeline. Airflow checks each action again."""
+
+    may_start: list[str] = Field(description="the DAGs of the page's buttons of which the user may start runs")
+    may_see_contents: bool = Field(description="whether the user may see the contents of quarantined records")
+
+
 class Cell(Document):
     """Neighbouring offsets of a partition as one cell of the map."""
 
@@ -542,8 +549,21 @@ class Backfills(Panel):
     backfills: list[BackfillEntry]
 
 
+class NoticeEntry(Document):
+    """A notice about an incident to a receiver."""
+
+    kind: Literal["opened", "reminder", "ended", "digest"]
+    route: str = Field(description="the receiver, by the name of its route in the declaration")
+    state: Literal["sent", "waiting", "failing"] = Field(description="failing: the last attempt failed")
+    due_at: datetime
+    attempts: int
+    sent_at: datetime | None
+    next_attempt_at: datetime | None = Field(description="null if it is sent")
+    last_error: str | None
+
+
 class IncidentEntry(Document):
-    """An incident, as in `penstock incidents --json`."""
+    """An incident, as in `penstock incidents --json`, and its newest five notices."""
 
     incident: int
     pipeline: str
@@ -564,6 +584,7 @@ class IncidentEntry(Document):
     muted_until: datetime | None
     muted_by: str | None
     muted_why: str | None
+    notices: list[NoticeEntry] = Field(description="the newest first; none if no receiver is declared")
 
 
 class Incidents(Panel):

@@ -16,6 +16,7 @@ from penstock.airflow.page.documents import (
     IncidentEntry,
     Incidents,
     LossEntry,
+    NoticeEntry,
     Payload,
     PreviewRange,
     Quality,
@@ -30,20 +31,21 @@ from penstock.airflow.page.documents import (
 )
 from penstock.airflow.page.loads import count_pages, describe_event, find_run
 from penstock.ledger import panel
-from penstock.ledger.incident import read_incidents
+from penstock.ledger.incident import list_notices, read_incidents
 from penstock.status.quality import read_quality
 from penstock.status.results import read_results
 
 if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.ledger.connection import Connection
-    from penstock.ledger.incident import Incident
+    from penstock.ledger.incident import Incident, ListedNotice
     from penstock.ledger.panel import ListedBackfill, ListedRecord
     from penstock.ledger.quarantine import Quarantined
     from penstock.model.ranges import Range
     from penstock.status.quality import CheckHistory
 
 RECORDS_A_PAGE = EVENTS_A_PAGE = MOST_INCIDENTS = MOST_HOLDS = 50
+MOST_NOTICES = 5  # of each incident
 HASH_LENGTH = 12
 QUALITY_SQL = "select * from penstock.quality_history where pipeline = '{name}' order by load_id desc, ordinal;"
 QUARANTINE_SQL = (
@@ -196,12 +198,23 @@ def _describe_backfill(name: str, found: ListedBackfill) -> BackfillEntry:
 def describe_incidents(connection: Connection, name: str) -> Incidents:
     """Describe the newest incidents of a pipeline, also those that have ended."""
     found = read_incidents(connection, name, ended=True)[:MOST_INCIDENTS]
-    return Incidents(incidents=[_describe_incident(each) for each in found], sql=INCIDENTS_SQL.format(name=name))
+    notices = list_notices(connection, [each.incident for each in found], MOST_NOTICES)
+    incidents = [
+        _describe_incident(each, [notice for notice in notices if notice.incident == each.incident]) for each in found
+    ]
+    return Incidents(incidents=incidents, sql=INCIDENTS_SQL.format(name=name))
 
 
-def _describe_incident(found: Incident) -> IncidentEntry:
+def _describe_incident(found: Incident, notices: list[ListedNotice]) -> IncidentEntry:
     fields = _without(asdict(found), "ranges")
-    return IncidentEntry(**fields, ranges=[describe_range(each) for each in found.ranges])
+    ranges = [describe_range(each) for each in found.ranges]
+    return IncidentEntry(**fields, ranges=ranges, notices=[_describe_notice(each) for each in notices])
+
+
+def _describe_notice(found: ListedNotice) -> NoticeEntry:
+    state = "sent" if found.sent_at else "failing" if found.last_error else "waiting"
+    fields = _without(asdict(found), "incident") | {"next_attempt_at": None if found.sent_at else found.next_attempt_at}
+    return NoticeEntry.model_validate(fields | {"state": state})
 
 
 def describe_range(range_: Range, **more: int | None) -> PreviewRange:

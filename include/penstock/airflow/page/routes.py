@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.configuration import conf
 from fastapi import APIRouter, Depends, HTTPException, Query
@@ -19,6 +18,7 @@ from penstock.airflow.page.backfill import describe_preview
 from penstock.airflow.page.coverage import describe_coverage
 from penstock.airflow.page.ledger import read_declared, reading
 from penstock.airflow.page.overview import describe_pipeline, describe_pipelines
+from penstock.airflow.page.rights import describe_rights, may_see_contents
 from penstock.decide.quarantine import show_records
 from penstock.declaration.pipeline import Pipeline
 from penstock.errors import DeclarationError
@@ -36,8 +36,7 @@ Text = Annotated[str | None, Query(max_length=200)]
 
 def require_payloads(user: GetUserDep) -> None:
     """Refuse a user who may not read the connection of the ledger: the contents of records need as much trust."""
-    details = ConnectionDetails(conn_id=DB)
-    if not get_auth_manager().is_authorized_connection(method="GET", details=details, user=user):
+    if not may_see_contents(user):
         raise HTTPException(403, f"to see the contents of records needs the right to read the connection {DB}.")
 
 
@@ -63,6 +62,13 @@ def show_pipeline(dag_id: DagId) -> documents.PipelinePage:
     declared = find_declared(dag_id)
     with reading(dag_id) as connection:
         return describe_pipeline(connection, dag_id, declared)
+
+
+@of_pipeline.get("/rights")
+def show_rights(dag_id: DagId, user: GetUserDep) -> documents.Rights:
+    """The buttons that the user may use."""
+    find_declared(dag_id)
+    return describe_rights(user, dag_id)
 
 
 @of_pipeline.get("/coverage")

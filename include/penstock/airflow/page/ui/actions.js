@@ -5,7 +5,21 @@ import { startRun, useRun } from "./api.js";
 import { ErrorNotice, Link, Sign } from "./parts.js";
 import { RUN } from "./words.js";
 
+// The DAGs of the buttons, beside the pipeline's own.
+const DAGS = [
+  "penstock_accept_loss",
+  "penstock_backfill",
+  "penstock_quarantine_drop",
+  "penstock_rebuild",
+  "penstock_redrive",
+  "penstock_rollback",
+  "penstock_settle",
+  "penstock_verify",
+];
+
 const Actions = createContext(null);
+const Rights = createContext(null);
+export const RIGHTS_NOTICE = "rights";
 
 // Gives `useActions` to the sections below it, and shows the open dialog and the runs that this page has started.
 export function ActionsProvider({ onChange, children }) {
@@ -35,6 +49,49 @@ export function ActionsProvider({ onChange, children }) {
 
 // `ask` opens a dialog, `start` starts a run without one.
 export const useActions = () => useContext(Actions);
+
+// Gives `DagButton` the rights of the person at the browser; null before they are known.
+export const RightsProvider = Rights.Provider;
+
+// A button that starts a run of a DAG. It is off for a person who may not: a notice on the page says why.
+export function DagButton({ dag, disabled = false, title, ...more }) {
+  const rights = useContext(Rights);
+  const refused = rights !== null && !rights.may_start.includes(dag);
+  return h(
+    Button,
+    {
+      ...more,
+      disabled: disabled || refused,
+      title: refused ? `You may not start a run of the DAG ${dag}.` : title,
+      "aria-describedby": refused ? RIGHTS_NOTICE : undefined,
+    },
+  );
+}
+
+// A button that shows the contents of a record.
+export function ContentsButton(more) {
+  const rights = useContext(Rights);
+  const refused = rights !== null && !rights.may_see_contents;
+  const title = refused ? "You may not see the contents of records." : undefined;
+  return h(Button, { ...more, disabled: refused, title, "aria-describedby": refused ? RIGHTS_NOTICE : undefined });
+}
+
+// The rights that are missing for the buttons that are off.
+export function MissingRights({ name }) {
+  const rights = useContext(Rights);
+  if (rights === null) return null;
+  const missing = [name, ...DAGS].filter((dag) => !rights.may_start.includes(dag));
+  const wanted = [
+    missing.length > 0 && `POST on the runs of ${missing.length > 1 ? "the DAGs" : "the DAG"} ${missing.join(", ")}`,
+    !rights.may_see_contents && "GET on the connection penstock_db (to see the contents of records)",
+  ].filter(Boolean);
+  return wanted.length > 0 && h(
+    Text,
+    { id: RIGHTS_NOTICE, fontSize: "xs", color: "fg.muted", mt: 2 },
+    missing.length === DAGS.length + 1 ? "You may only look. " : "Some buttons are off for you. ",
+    `To use the buttons that are off, ask an administrator of Airflow for: ${wanted.join("; ")}.`,
+  );
+}
 
 function StartedRun({ label, dag, run, after, onChange, forget }) {
   const [result, setResult] = useState(null);

@@ -1,6 +1,6 @@
 // Loads of any range: a form with a preview before its button, and the progress of the backfills.
 import { Box, Button, Flex, SimpleGrid, Stack, Text, h, useEffect, useRef, useState } from "./host.js";
-import { Field, useActions } from "./actions.js";
+import { DagButton, Field, useActions } from "./actions.js";
 import { read, useDocument } from "./api.js";
 import { Muted, Time, count, duration, percent, plural, ranges } from "./format.js";
 import { Cell, Empty, ErrorNotice, Link, Notice, Panel, Progress, Row, Rows, Sign } from "./parts.js";
@@ -173,8 +173,9 @@ function Form({ name, draft, setDraft }) {
       { gap: 2, mt: 3, align: "center", wrap: "wrap" },
       h(Button, { size: "sm", variant: "outline", type: "submit", disabled: !isWhole(draft) }, "Preview"),
       h(
-        Button,
+        DagButton,
         {
+          dag: DAG,
           size: "sm",
           colorPalette: "brand",
           disabled: !isShown,

@@ -1,7 +1,7 @@
 // The trouble of a pipeline and the decisions on it: incidents, holds, losses, and who did what.
 import { Box, Stack, Text, h, useState } from "./host.js";
 import { useDocument } from "./api.js";
-import { Muted, Time, count, ranges } from "./format.js";
+import { Muted, Time, count, plural, ranges } from "./format.js";
 import { AcceptLoss } from "./head.js";
 import { Cell, Empty, Notice, Pager, Panel, Prose, Row, Rows, Sign } from "./parts.js";
 import { spaced } from "./words.js";
@@ -22,6 +22,34 @@ export function Incidents({ name, tick }) {
         { columns: ["since", "state", "what happened", "seen"] },
         document.incidents.map((each) => h(IncidentRow, { key: each.incident, incident: each })),
       ),
+  );
+}
+
+const NOTICE = {
+  sent: { palette: "green", sign: "✓" },
+  waiting: { palette: "gray", sign: "…" },
+  failing: { palette: "red", sign: "✕" },
+};
+
+// Who was told, who waits, and the error of the last attempt.
+function Notices({ notices }) {
+  return h(
+    Stack,
+    { gap: 0.5, mt: 1, as: "ul", "aria-label": "notices", listStyleType: "none" },
+    notices.map((each, index) => h(
+      "li",
+      { key: index },
+      h(Sign, { word: each.state, of: NOTICE, size: "xs" }),
+      h(
+        Muted,
+        { fontSize: "xs" },
+        ` notice ${each.kind} to ${each.route} `,
+        !each.sent_at && "next at ",
+        h(Time, { at: each.sent_at ?? each.next_attempt_at }),
+        !each.sent_at && each.attempts > 0 && `, after ${plural(each.attempts, "attempt")}`,
+        each.last_error && `: ${each.last_error}`,
+      ),
+    )),
   );
 }
 
@@ -54,6 +82,7 @@ function IncidentRow({ incident }) {
           incident.ended_why && `: ${incident.ended_why}`,
         )
         : h(Text, { fontSize: "xs", color: "fg.muted" }, h(Prose, { text: `Next: ${incident.next_step}` })),
+      incident.notices.length > 0 && h(Notices, { notices: incident.notices }),
     ),
     h(Cell, { number: true }, count(incident.times_seen)),
   );

@@ -1,6 +1,6 @@
 // The head of a pipeline's page: its name and health, the cause, and the next step as buttons.
 import { Button, Flex, Heading, HStack, Text, h } from "./host.js";
-import { WHY, useActions } from "./actions.js";
+import { DagButton, MissingRights, WHY, useActions } from "./actions.js";
 import { Muted, Time } from "./format.js";
 import { Link, Notice, Prose, Sign } from "./parts.js";
 import { HEALTH } from "./words.js";
@@ -58,6 +58,7 @@ export function Head({ head, onBackfill }) {
         h(Time, { at: head.sampled_at, since: true }),
       ),
     ),
+    h(MissingRights, { name: head.name }),
   );
 }
 
@@ -101,7 +102,7 @@ export function LoadNow({ name, main = false }) {
       title: `Load ${name} now`, button: "Load now", dag: name, conf: {}, label: `a load of ${name}`,
       body: h(Text, null, "Starts a run of the pipeline's DAG: it loads the records since the last published load."),
     });
-  return h(Button, { size: "sm", variant: main ? "solid" : "outline", onClick: open }, "Load now");
+  return h(DagButton, { dag: name, size: "sm", variant: main ? "solid" : "outline", onClick: open }, "Load now");
 }
 
 export function Verify({ name, offsets = [], label = "Verify…", size = "sm" }) {
@@ -120,7 +121,7 @@ export function Verify({ name, offsets = [], label = "Verify…", size = "sm" })
         offsets.join(", "),
       ),
     });
-  return h(Button, { size, variant: "outline", onClick: open }, label);
+  return h(DagButton, { dag: "penstock_verify", size, variant: "outline", onClick: open }, label);
 }
 
 // A held load is settled by a run with the decision. A request that waits under Required Actions then ends by itself.
@@ -136,13 +137,23 @@ export function Settle({ load, kind, size = "sm" }) {
     HStack,
     null,
     h(
-      Button,
-      { size, colorPalette: "brand", onClick: decide("approve", "Approve", "Publishes the rows as they are.", false) },
+      DagButton,
+      {
+        dag: "penstock_settle",
+        size,
+        colorPalette: "brand",
+        onClick: decide("approve", "Approve", "Publishes the rows as they are.", false),
+      },
       "Approve…",
     ),
     h(
-      Button,
-      { size, variant: "outline", onClick: decide("discard", "Discard", `Publishes nothing. ${after}`, true) },
+      DagButton,
+      {
+        dag: "penstock_settle",
+        size,
+        variant: "outline",
+        onClick: decide("discard", "Discard", `Publishes nothing. ${after}`, true),
+      },
       "Discard…",
     ),
   );
@@ -164,5 +175,9 @@ export function AcceptLoss({ name }) {
         "Records the offsets that the log no longer has. The next run continues from the log's start.",
       ),
     });
-  return h(Button, { size: "sm", colorPalette: "brand", onClick: open }, "Accept the loss…");
+  return h(
+    DagButton,
+    { dag: "penstock_accept_loss", size: "sm", colorPalette: "brand", onClick: open },
+    "Accept the loss…",
+  );
 }

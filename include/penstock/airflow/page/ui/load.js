@@ -1,6 +1,6 @@
 // One load, whole: its plan and progress, its checks, events and attempts, and the actions on it.
-import { Box, Button, HStack, SimpleGrid, Stack, Text, h } from "./host.js";
-import { WHY, useActions } from "./actions.js";
+import { Box, HStack, SimpleGrid, Stack, Text, h } from "./host.js";
+import { DagButton, WHY, useActions } from "./actions.js";
 import { useDocument } from "./api.js";
 import { Muted, Time, count, duration, percent, plural, ranges } from "./format.js";
 import { Settle } from "./head.js";
@@ -179,12 +179,20 @@ function ActionsOf({ name, load }) {
   const buttons = [
     can("approve") && h(Settle, { key: "settle", load: load.load, kind: load.kind, size: "xs" }),
     can("rollback") && h(
-      Button,
-      { key: "rollback", size: "xs", variant: "outline", onClick: rollback(false) },
+      DagButton,
+      { key: "rollback", dag: "penstock_rollback", size: "xs", variant: "outline", onClick: rollback(false) },
       "Roll back…",
     ),
-    can("undo") && h(Button, { key: "undo", size: "xs", variant: "outline", onClick: rollback(true) }, "Bring back…"),
-    can("replay") && h(Button, { key: "replay", size: "xs", variant: "outline", onClick: replay }, "Replay…"),
+    can("undo") && h(
+      DagButton,
+      { key: "undo", dag: "penstock_rollback", size: "xs", variant: "outline", onClick: rollback(true) },
+      "Bring back…",
+    ),
+    can("replay") && h(
+      DagButton,
+      { key: "replay", dag: "penstock_backfill", size: "xs", variant: "outline", onClick: replay },
+      "Replay…",
+    ),
   ].filter(Boolean);
   return buttons.length > 0 && h(HStack, null, buttons);
 }

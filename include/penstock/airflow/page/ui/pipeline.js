@@ -1,6 +1,6 @@
 // The page of one pipeline: its head, and the sections below it.
 import { Box, Stack, h, useState } from "./host.js";
-import { ActionsProvider } from "./actions.js";
+import { ActionsProvider, RightsProvider } from "./actions.js";
 import { useDocument, useTick } from "./api.js";
 import { Backfill, NO_DRAFT } from "./backfill.js";
 import { CoverageMap } from "./coverage.js";
@@ -17,6 +17,7 @@ export function Pipeline({ name, isTab }) {
   const [busy, setBusy] = useState(true);
   const [tick, advance] = useTick(busy);
   const found = useDocument(`pipelines/${encodeURIComponent(name)}`, {}, tick);
+  const rights = useDocument(`pipelines/${encodeURIComponent(name)}/rights`, {});
   if (found.document && found.document.busy !== busy) setBusy(found.document.busy);
   return h(
     Box,
@@ -28,7 +29,11 @@ export function Pipeline({ name, isTab }) {
         Stack,
         { gap: 4 },
         !isTab && h(Box, { fontSize: "sm" }, h(Link, { to: "/plugin/penstock" }, "‹ all pipelines")),
-        h(Filled, { found }, (head) => h(Sections, { head, name, tick })),
+        h(
+          RightsProvider,
+          { value: rights.document },
+          h(Filled, { found }, (head) => h(Sections, { head, name, tick })),
+        ),
       ),
     ),
   );

@@ -1,6 +1,6 @@
 // The quarantine: groups by reason, then records. Contents are hidden, and each look at them is recorded.
 import { Box, Button, Code, HStack, Stack, Text, h, useState } from "./host.js";
-import { WHY, useActions } from "./actions.js";
+import { ContentsButton, DagButton, WHY, useActions } from "./actions.js";
 import { read, readResult, useDocument } from "./api.js";
 import { Muted, Time, count, plural } from "./format.js";
 import { Cell, Empty, ErrorNotice, Filled, Pager, Panel, Row, Rows } from "./parts.js";
@@ -118,9 +118,9 @@ function Decide({ name, selection, what }) {
   return h(
     HStack,
     { gap: 1 },
-    h(Button, { size: "2xs", variant: "outline", onClick: redrive(true) }, "Dry run…"),
-    h(Button, { size: "2xs", variant: "outline", onClick: redrive(false) }, "Redrive…"),
-    h(Button, { size: "2xs", variant: "outline", onClick: drop }, "Drop…"),
+    h(DagButton, { dag: "penstock_redrive", size: "2xs", variant: "outline", onClick: redrive(true) }, "Dry run…"),
+    h(DagButton, { dag: "penstock_redrive", size: "2xs", variant: "outline", onClick: redrive(false) }, "Redrive…"),
+    h(DagButton, { dag: "penstock_quarantine_drop", size: "2xs", variant: "outline", onClick: drop }, "Drop…"),
   );
 }
 
@@ -227,7 +227,7 @@ function Payload({ name, record }) {
     HStack,
     null,
     h(Text, { fontSize: "sm" }, "The contents may hold personal data. The ledger records that you looked."),
-    h(Button, { size: "2xs", onClick: look }, "Show the contents"),
+    h(ContentsButton, { size: "2xs", onClick: look }, "Show the contents"),
   );
   return h(Filled, { found }, (payload) =>
     h(

@@ -1,6 +1,6 @@
 // The tables that are derived from the rows: what they hold, the load they stand at, rebuilds and verifications.
-import { Box, Button, Text, h, useState } from "./host.js";
-import { useActions } from "./actions.js";
+import { Box, Text, h, useState } from "./host.js";
+import { DagButton, useActions } from "./actions.js";
 import { readResult, useDocument, useTick } from "./api.js";
 import { Muted, Short, Time, count, percent } from "./format.js";
 import { Cell, Empty, Panel, Progress, Prose, Row, Rows, Sign } from "./parts.js";
@@ -127,6 +127,9 @@ function Rebuild({ name, result }) {
       ),
     });
   const variant = result.state === "waiting" || result.verification?.fault ? "solid" : "outline";
-  return h(Button, { size: "xs", variant, colorPalette: variant === "solid" ? "brand" : "gray", onClick: open },
-    `${button}…`);
+  return h(
+    DagButton,
+    { dag: DAG, size: "xs", variant, colorPalette: variant === "solid" ? "brand" : "gray", onClick: open },
+    `${button}…`,
+  );
 }
