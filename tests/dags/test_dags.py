@@ -20,6 +20,7 @@ OWN = {
     "penstock_notices",
     "penstock_settle",
     "penstock_backfill",
+    "penstock_backfill_cancel",
     "penstock_accept_loss",
     "penstock_audit",
     "penstock_maintenance",

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from declaring import COLUMNS, declare
 from loading_process import await_blocked
+from penstock.backfill.cancel import cancel_backfill
 from penstock.backfill.plan import plan_backfill, preview_backfill
 from penstock.backfill.request import AllGaps, ByOffsets, ByTime, Request, Span
 from penstock.backfill.run import renew_loads, resume_backfill, run_backfill
@@ -369,3 +370,32 @@ def test_a_failed_load_of_a_backfill_is_planned_again_by_the_declaration_of_toda
         (4, 4, 0, 20, 20)
     ]
     assert find_faults(loader.db, account) == []
+
+
+def test_a_cancelled_backfill_keeps_what_is_published_and_frees_the_rest(start: Start) -> None:
+    account, loader = start(1)
+    account.send_orders(30)
+    roll_back(loader.db, loader.load(), "ann", "a test")
+    planned = loader.plan_backfill(AllGaps(), per_load=10)
+    backfill_id, (first, second, third) = planned.backfill_id, planned.load_ids
+    assert backfill_id is not None
+    loader.finish(first)
+    loader.stage(second)
+    with pytest.raises(WrongUseError, match="there is no backfill"):
+        cancel_backfill(loader.db, backfill_id, "ann", "the wrong range", "another")
+
+    cancelled = cancel_backfill(loader.db, backfill_id, "ann", "the wrong range", "orders")
+
+    assert cancelled.loads == (second, third)
+    with pytest.raises(PenstockError):
+        publish_load(loader.db, loader.settings.kafka, second)
+    assert loader.gaps() == [(0, 10, 30)]
+    assert loader.query("select load_id, actor, why from penstock.event where what = 'discarded' order by 1") == [
+        (second, "ann", "the wrong range"),
+        (third, "ann", "the wrong range"),
+    ]
+    with open_ledger(loader.db) as connection:
+        assert renew_loads(connection, loader.pipeline, backfill_id) == []
+    loader.backfill(AllGaps())
+    assert loader.gaps() == []
+    assert cancel_backfill(loader.db, backfill_id, "ann", "again").loads == ()

@@ -276,6 +276,31 @@ def test_a_result_is_rebuilt_on_the_page(orders: AirflowSite, browser: Browser) 
     assert query(orders, "select actor from penstock.events where what like 'result rebuilt%'") == [("admin",)]
 
 
+def test_a_backfill_is_cancelled_on_the_page(orders: AirflowSite, browser: Browser) -> None:
+    # Without a slot in the pool the loads of the run wait.
+    pool = {"name": "penstock_backfill", "slots": 0}
+    orders.api.patch("pools/penstock_backfill", json=pool).raise_for_status()
+    form = {"pipeline": "orders", "what": "offsets", "offsets": ["0:0-20"], "replace": True, "records_per_load": 10}
+    run = orders.trigger("penstock_backfill", **form)
+    waiting = "select count(*) from penstock.loads where kind = 'replay' and state = 'planned'"
+    orders.wait(lambda: query(orders, waiting) == [(2,)], 300, "the loads are planned")
+    before = query(orders, "select count(*) from analytics.orders")
+    open_page(browser, orders)
+    browser.click("//section[@id='backfill']//button[normalize-space()='Cancel…']")
+    browser.write(f"{DIALOG}//textarea", "the wrong range")
+    browser.click(f"{DIALOG}//button[normalize-space()='Cancel the backfill']")
+    browser.find("//*[@role='status'][contains(., '2 open loads discarded, and what is published stays')]", 300)
+    browser.find("//section[@id='backfill']//tr[contains(., 'stopped') and not(.//button)]")
+    assert orders.await_end("penstock_backfill", run) == "failed"
+    assert query(orders, waiting) == [(0,)]
+    assert query(orders, "select count(*) from analytics.orders") == before
+    told = "select actor, why from penstock.events where what like 'cancelled backfill%'"
+    assert query(orders, told) == [("admin", "the wrong range")]
+    assert query(orders, "select count(*) from penstock.incidents where ended_at is null and kind like '%failed%'") == [
+        (0,)
+    ]
+
+
 def picture(browser: Browser, name: str) -> None:
     """Write a picture for the docs, to the folder PICTURES if it is given."""
     path = Path(os.environ.get("PICTURES", LOOK)) / name

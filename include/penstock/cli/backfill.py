@@ -40,6 +40,10 @@ def backfill(
     resume: Annotated[
         int | None, typer.Option(help="Continue the backfill of this number; its failed loads are tried again.")
     ] = None,
+    cancel: Annotated[
+        int | None, typer.Option(help="Discard the open loads of the backfill of this number; needs --why.")
+    ] = None,
+    why: Annotated[str, typer.Option(help="With --cancel: the reason; the ledger keeps it.")] = "",
     records_per_load: Annotated[
         int | None, typer.Option(min=1, help="The largest number of records of a load; the pipeline's cap by default.")
     ] = None,
@@ -56,8 +60,14 @@ def backfill(
         settings = read_environment()
         pipeline = read_named(settings.pipelines, name)
         spark_log = output.open_spark_log(verbose=verbose)
+        if cancel is not None:
+            _refuse_other_options("--cancel", cancel, offsets, from_time, until_time, gaps, replace, dry_run, resume)
+            _cancel(settings, name, cancel, why, as_json=json)
+            return
         if resume is not None:
-            _refuse_other_options(resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load)
+            _refuse_other_options(
+                "--resume", resume, offsets, from_time, until_time, gaps, replace, dry_run, records_per_load
+            )
             _run(settings, pipeline, resume, parallel, spark_log, as_json=json)
             return
         selection = read_selection(offsets or [], from_time, until_time, gaps=gaps)
@@ -74,12 +84,21 @@ def backfill(
         _run(settings, pipeline, planned.backfill_id, parallel, spark_log, as_json=json)
 
 
-def _refuse_other_options(resume: int, *others: object) -> None:
+def _refuse_other_options(option: str, number: int, *others: object) -> None:
     if any(others):
         raise WrongUseError(
-            f"--resume {resume} was given together with options that choose other offsets.",
-            next_step=f"pass --resume {resume} without them: its loads were fixed when the backfill was planned.",
+            f"{option} {number} was given together with options that choose other offsets.",
+            next_step=f"pass {option} {number} without them: its loads were fixed when the backfill was planned.",
         )
+
+
+def _cancel(settings: Settings, name: str, backfill_id: int, why: str, *, as_json: bool) -> None:
+    from penstock.backfill.cancel import cancel_backfill
+
+    cancelled = cancel_backfill(settings.db, backfill_id, find_user(), why, name)
+    output.print_message(cancelled.message)
+    if as_json:
+        output.print_json({"backfill": backfill_id, "state": "cancelled", "discarded": list(cancelled.loads)})
 
 
 def _run(

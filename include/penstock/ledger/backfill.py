@@ -94,6 +94,12 @@ def read_backfill_loads(connection: Connection, backfill_id: int) -> dict[int, L
     return dict(_statements.fetch_all(connection, _make_state, "read_backfill_loads", backfill_id=backfill_id))
 
 
+def cancel_backfill(connection: Connection, backfill_id: int, actor: str, why: str) -> list[int]:
+    """Discard the open loads of a backfill, and return their numbers."""
+    where = {"backfill_id": backfill_id, "actor": actor, "why": why}
+    return _statements.fetch_values(connection, int, "cancel_backfill", **where)
+
+
 def read_planned(connection: Connection, pipeline_id: int, generation_id: int) -> list[LoadRange]:
     """Read the ranges of open backfills and replays."""
     where = {"pipeline_id": pipeline_id, "generation_id": generation_id}

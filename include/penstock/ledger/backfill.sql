@@ -18,6 +18,19 @@ select load_id, state from penstock.load
 where backfill_id = %(backfill_id)s and (state <> 'superseded' or published_at is not null)
 order by load_id
 
+-- name: cancel_backfill
+-- Ends the open loads of a backfill by a person's decision, with an event of each load. A process that works on one of
+-- them publishes nothing.
+with ended as (
+    update penstock.load set state = 'discarded', ended_at = now()
+    where backfill_id = %(backfill_id)s and state in ('planned', 'staging', 'staged', 'validated', 'held')
+    returning pipeline_id, load_id
+), event as (
+    insert into penstock.event (actor, pipeline_id, load_id, what, why)
+    select %(actor)s, pipeline_id, load_id, 'discarded', %(why)s from ended order by load_id
+)
+select load_id from ended order by load_id
+
 -- name: read_planned
 -- The ranges of open backfills and replays, which will cover them.
 select r.partition, r.from_offset, r.until_offset, r.load_id, l.backfill_id

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ACTIONS = (
     "penstock_accept_loss",
     "penstock_backfill",
+    "penstock_backfill_cancel",
     "penstock_quarantine_drop",
     "penstock_rebuild",
     "penstock_redrive",

@@ -9,6 +9,7 @@ import { RUN } from "./words.js";
 const DAGS = [
   "penstock_accept_loss",
   "penstock_backfill",
+  "penstock_backfill_cancel",
   "penstock_quarantine_drop",
   "penstock_rebuild",
   "penstock_redrive",
@@ -124,7 +125,9 @@ function StartedRun({ label, dag, run, after, onChange, forget }) {
 }
 
 // A question with the fields of a form. `fields` are {name, label, kind, required, help, options, value}.
-function ActionDialog({ title, body, fields = [], button, danger = false, dag, conf, label, after, start, onClose }) {
+// `before` is done first, and an error of it starts nothing.
+function ActionDialog({ start, onClose, ...asked }) {
+  const { title, body, fields = [], button, danger = false, before, dag, conf, label, after } = asked;
   const [values, setValues] = useState(Object.fromEntries(fields.map((each) => [each.name, each.value ?? ""])));
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -133,6 +136,7 @@ function ActionDialog({ title, body, fields = [], button, danger = false, dag, c
     event.preventDefault();
     setBusy(true);
     try {
+      await before?.();
       await start(label ?? title, dag, { ...conf, ...clean(fields, values) }, after);
       onClose();
     } catch (refusal) {
@@ -176,7 +180,7 @@ function ActionDialog({ title, body, fields = [], button, danger = false, dag, c
           h(
             Dialog.Footer,
             null,
-            h(Button, { variant: "outline", onClick: onClose }, "Cancel"),
+            h(Button, { variant: "outline", onClick: onClose }, "Close"),
             h(
               Button,
               { type: "submit", colorPalette: danger ? "red" : "brand", disabled: missing || busy, loading: busy },

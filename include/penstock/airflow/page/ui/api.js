@@ -43,6 +43,15 @@ export async function startRun(dag, conf) {
   throw await explain(reply, `start a run of the DAG ${dag}`, `POST on the runs of the DAG ${dag}`);
 }
 
+// Stop the tasks of a run.
+export async function stopRun(dag, run) {
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ state: "failed" });
+  const address = new URL(`dags/${dag}/dagRuns/${encodeURIComponent(run)}`, AIRFLOW);
+  const reply = await request(address, { method: "PATCH", headers, body });
+  if (!reply.ok) throw await explain(reply, `stop runs of the DAG ${dag}`, `PUT on the runs of the DAG ${dag}`);
+}
+
 export async function readRun(dag, run) {
   const reply = await request(new URL(`dags/${dag}/dagRuns/${encodeURIComponent(run)}`, AIRFLOW), {});
   if (reply.ok) return reply.json();

@@ -1,7 +1,7 @@
 // Loads of any range: a form with a preview before its button, and the progress of the backfills.
 import { Box, Button, Flex, SimpleGrid, Stack, Text, h, useEffect, useRef, useState } from "./host.js";
-import { DagButton, Field, useActions } from "./actions.js";
-import { read, useDocument } from "./api.js";
+import { DagButton, Field, WHY, useActions } from "./actions.js";
+import { read, readResult, stopRun, useDocument } from "./api.js";
 import { Muted, Time, count, duration, percent, plural, ranges } from "./format.js";
 import { Cell, Empty, ErrorNotice, Link, Notice, Panel, Progress, Row, Rows, Sign } from "./parts.js";
 
@@ -241,6 +241,31 @@ function Backfills({ backfills }) {
   );
 }
 
+// The tasks of its run are stopped first; then a run discards its open loads.
+function Cancel({ backfill }) {
+  const { ask } = useActions();
+  const run = backfill.run_link && decodeURIComponent(backfill.run_link.split("/").at(-1));
+  const left = backfill.loads - backfill.loads_done - backfill.loads_stopped;
+  const open = () =>
+    ask({
+      title: `Cancel backfill ${backfill.backfill}`,
+      button: "Cancel the backfill",
+      danger: true,
+      before: run ? () => stopRun(DAG, run) : undefined,
+      dag: "penstock_backfill_cancel",
+      conf: { backfill: backfill.backfill },
+      label: `cancel backfill ${backfill.backfill}`,
+      after: (started) => readResult("penstock_backfill_cancel", started, "cancel"),
+      fields: [WHY],
+      body: h(Text, null, `Stops its tasks and discards ${plural(left, "open load")}. Published loads stay.`),
+    });
+  return h(
+    DagButton,
+    { dag: "penstock_backfill_cancel", size: "2xs", variant: "outline", ms: 2, onClick: open },
+    "Cancel…",
+  );
+}
+
 function BackfillRow({ backfill }) {
   const runs = backfill.state === "running";
   const left = runs && backfill.eta_seconds !== null ? `, ${duration(backfill.eta_seconds)} left` : "";
@@ -270,8 +295,9 @@ function BackfillRow({ backfill }) {
       backfill.run_link && h(
         Link,
         { to: backfill.run_link },
-        backfill.state === "running" ? "run (to cancel it)" : "run",
+        "run",
       ),
+      runs && h(Cancel, { backfill }),
     ),
   );
 }
