@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from fix_browser import KEYS
 from fix_kafka import create_topic
 from penstock.decide.rollback import roll_back
 from penstock.declaration.pipeline import read_named
 from penstock.status.sampler import sample_pipelines
+from privileges import superuser
 from producing import Account
 
 if TYPE_CHECKING:
@@ -138,6 +140,71 @@ def test_the_map_has_a_bar_a_partition_and_its_legend_sums_up(orders: AirflowSit
     bar = "//*[local-name()='svg' and @data-partition='0']"
     browser.write(bar, KEYS["end"])
     assert "Partition 0, offsets" in browser.read("//section[@id='coverage']//*[@role='status']")
+
+
+def test_a_section_that_cannot_be_read_says_so_and_the_others_stay(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    with psycopg.connect(superuser(orders.loads), autocommit=True) as connection:
+        connection.execute("revoke select on penstock.check_result from penstock_loader")
+        try:
+            reload_page(browser, orders)
+            failed = browser.read("//section[@id='quality']")
+            browser.take_picture(LOOK / "quality-error.png", "//section[@id='quality']")
+        finally:
+            connection.execute("grant select on penstock.check_result to penstock_loader")
+    assert "permission denied for table check_result" in failed
+    assert "Next: " in failed
+    assert "3 loads" in browser.read("//section[@id='loads']")
+    browser.click("//section[@id='quality']//button[normalize-space()='Try again']")
+    browser.find("//section[@id='quality']//button[contains(., 'expect_column_values_to_be_between')]")
+
+
+def test_a_page_without_its_ledger_says_so_and_comes_back(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    name = sql.Identifier("loads_by_airflow")
+    with psycopg.connect(superuser(orders.loads), dbname="postgres", autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} allow_connections false").format(name))
+        try:
+            browser.open(f"{orders.web.url}/plugin/penstock?pipeline=orders")
+            browser.find("//button[normalize-space()='Try again']")
+            shown = browser.read()
+            browser.take_picture(LOOK / "no-ledger.png")
+        finally:
+            connection.execute(sql.SQL("alter database {} allow_connections true").format(name))
+    assert "Next: " in shown
+    browser.click("//button[normalize-space()='Try again']")
+    browser.find("//h1[normalize-space()='orders']")
+
+
+def test_new_and_broken_pipelines_have_a_page_that_says_what_to_do(orders: AirflowSite, browser: Browser) -> None:
+    fresh, broken = orders.pipelines / "fresh.yaml", orders.pipelines / "broken.yaml"
+    fresh.write_text((orders.pipelines / "orders.yaml").read_text().replace("orders", "fresh"))
+    broken.write_text("name: broken\ntopic: orders\nvalue: avro\n")
+    try:
+        sign_in(browser, orders)
+        browser.resize(1240, 2400)
+        browser.open(f"{orders.web.url}/plugin/penstock?pipeline=fresh")
+        for section, text in {
+            "coverage": "",
+            "loads": "Nothing is loaded yet. Next: Load now.",
+            "results": "declared",
+            "quality": "No load was checked yet.",
+            "backfill": "No backfill has run yet.",
+            "incidents": "Nothing has gone wrong yet.",
+            "events": "No person and no run has decided anything yet.",
+        }.items():
+            browser.find(f"//section[@id='{section}'][contains(., \"{text}\")][not(.//*[@aria-label='loading'])]")
+        browser.take_picture(LOOK / "fresh.png")
+        browser.open(f"{orders.web.url}/plugin/penstock?pipeline=broken")
+        browser.find("//h1[normalize-space()='broken']")
+        head = browser.read("//header[.//h1]")
+        browser.take_picture(LOOK / "broken.png")
+        assert "value" in head
+        assert "Next: " in head
+        assert "null" not in head
+    finally:
+        fresh.unlink()
+        broken.unlink()
 
 
 def test_pictures_of_the_page_are_made_in_light_and_dark(orders: AirflowSite, browser: Browser) -> None:

@@ -84,18 +84,23 @@ function describe(document) {
   return { what: mistake.error, next_step: mistake.next_step };
 }
 
-// A document of a route. It is read again when its path, its query or `tick` changes; meanwhile the old one stays.
+// A document of a route. It is read again when its path, its query or `tick` changes, and by `retry`; meanwhile, and
+// after an error, the old one stays.
 export function useDocument(path, query, tick = 0) {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [state, setState] = useState({ key, document: null, error: null });
+  const [turn, setTurn] = useState(0);
   const newest = useRef(key);
   newest.current = key;
   useEffect(() => {
     if (key === null) return;
-    const accept = (found) => newest.current === key && setState({ key, document: null, error: null, ...found });
+    const accept = (found) => newest.current === key && setState((before) => ({
+      key, document: before.key === key ? before.document : null, error: null, ...found,
+    }));
     read(path, query).then((document) => accept({ document }), (error) => accept({ error }));
-  }, [key, tick]);
-  return { document: state.document, error: state.error, isOld: state.key !== key };
+  }, [key, tick, turn]);
+  const retry = () => setTurn(turn + 1);
+  return { document: state.document, error: state.error, isOld: state.key !== key, retry };
 }
 
 // A number that rises while something runs, and when a person comes back to the page. Documents are read again by it.

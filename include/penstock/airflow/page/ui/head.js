@@ -66,7 +66,7 @@ function Origin({ head }) {
   const { generation } = head;
   const title = generation ? `cluster ${generation.cluster_id}, topic id ${generation.topic_id}` : undefined;
   const parts = [
-    h(
+    head.topic && h(
       "span",
       { key: "topic" },
       "topic ",
@@ -75,7 +75,7 @@ function Origin({ head }) {
       " → table ",
       h("b", null, head.target),
     ),
-    h("span", { key: "schedule" }, head.schedule ? `runs ${head.schedule}` : "runs when it is triggered"),
+    head.topic && h("span", { key: "schedule" }, head.schedule ? `runs ${head.schedule}` : "runs when it is triggered"),
     generation && h("span", { key: "generation", title }, `generation ${generation.generation}`),
     head.owner && h("span", { key: "owner" }, `owner ${head.owner}`),
     h(Link, { key: "dag", to: `/dags/${head.name}` }, "its DAG"),

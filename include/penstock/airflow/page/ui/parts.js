@@ -30,14 +30,21 @@ export function Panel({ id, title, hint, controls, found, children }) {
 // A document, or its error, or a place for it until it is there.
 export function Filled({ found, children }) {
   if (!found) return children;
-  if (found.error) return h(ErrorNotice, { error: found.error });
+  if (found.error) return h(
+    Box,
+    null,
+    h(ErrorNotice, { error: found.error, onRetry: found.retry }),
+    // The newest document that was read stays below its error.
+    found.document && h(Box, { mt: 3, opacity: 0.6 }, children(found.document)),
+  );
   return found.document ? children(found.document) : h(Skeleton, { height: "4rem", "aria-label": "loading" });
 }
 
-export function ErrorNotice({ error }) {
+export function ErrorNotice({ error, onRetry }) {
+  const actions = onRetry && h(Button, { size: "xs", variant: "outline", onClick: onRetry }, "Try again");
   return h(
     Notice,
-    { status: "error", title: error.message },
+    { status: "error", title: error.message, actions },
     error.nextStep && h(Prose, { text: `Next: ${error.nextStep}` }),
   );
 }
