@@ -17,7 +17,6 @@ from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from penstock.ledger.connection import Connection
 
