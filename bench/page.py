@@ -32,6 +32,7 @@ from penstock.airflow.page.panels import (
     describe_quality,
     describe_quarantine,
     describe_records,
+    describe_results,
 )
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger.connection import connect, migrate, open_for_reading
@@ -102,6 +103,12 @@ FILL = (
     """insert into penstock.incident (pipeline, kind, key, severity, message, next_step, ended_at, ended_by, ended_why)
        select %(name)s, 'overdue_load', 'run ' || n, 'error', 'it failed', 'look', now(), 'penstock', 'over'
        from generate_series(1, %(loads)s) as n""",
+    # A result that is being rebuilt, and half of its loads are read.
+    """insert into penstock.result (pipeline_id, table_name, definition, state, current_since, load_id, built_until,
+                                    build_to)
+       select %(pipeline_id)s, 'analytics.newest', '{"mode": "upsert", "key": ["id"]}', s.state,
+              case s.state when 'current' then now() end, %(loads)s, s.until, s.until * 2
+       from (values ('current', null::bigint), ('building', %(loads)s / 2)) as s (state, until)""",
     "update penstock.sample set counted = null",
 )
 
@@ -169,6 +176,7 @@ def panels(pipeline_id: int, loads: int) -> Mapping[str, Callable[[Connection], 
         "loads": lambda ledger: describe_loads(ledger, NAME, pipeline_id, 1, None, None),
         "loads, last page": lambda ledger: describe_loads(ledger, NAME, pipeline_id, loads // 25, None, None),
         "one load": lambda ledger: describe_load(ledger, NAME, pipeline_id, loads // 2),
+        "results": lambda ledger: describe_results(ledger, NAME, PIPELINE),
         "quality, 30 loads": lambda ledger: describe_quality(ledger, NAME, 30, None),
         "quarantine": lambda ledger: describe_quarantine(ledger, NAME, pipeline_id),
         "quarantined records": lambda ledger: describe_records(ledger, NAME, pipeline_id, None, None, 1, b"key"),
