@@ -432,6 +432,14 @@ LIST_INCIDENTS = "list the incidents: `penstock incidents`."
 GIVE_END_OF_MUTE = "give --for a duration such as 30m, 12h or 7d, or --until a time such as 2026-01-31T00:00:00Z."
 WRITE_ALERT_TARGET = "write it as apprise documents it, such as json://host/path, with blanks encoded as %20."
 
+# Transforms
+KEEP_LINEAGE = (
+    "let the transform keep `_partition`, `_offset`, `_timestamp` and `_key` of each row as they are, and make at most "
+    "one row of a record; then run the pipeline again."
+)
+CORRECT_TRANSFORM = "correct the transform, then run the pipeline again."
+COMPARE_TRANSFORM = "compare the columns that the transform makes with `columns` in the declaration."
+
 # Results
 OTHER_RESULT_TABLE = "declare another table for the result, or rename the table that exists."
 LOOK_AT_RESULTS = "see the result's state in the view `penstock.results`."

@@ -167,6 +167,12 @@ class StageError(PenstockError):
     """The staged rows are not the planned ranges."""
 
 
+class TransformError(PenstockError):
+    """The transform of a pipeline failed, or made rows that the records do not account for."""
+
+    may_retry = False
+
+
 class RejectedRecordError(PenstockError):
     """A load rejected more records than the pipeline allows."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
-DB_CHECKER = "PENSTOCK_DB_CHECKER"
+DB_CHECKER, TRANSFORMS = "PENSTOCK_DB_CHECKER", "PENSTOCK_TRANSFORMS"
 LINEAGE, LINEAGE_TRANSPORT = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"), "OPENLINEAGE__TRANSPORT"
 LINEAGE_NAMESPACE, LINEAGE_DISABLED = "OPENLINEAGE_NAMESPACE", "OPENLINEAGE_DISABLED"
 OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -35,7 +35,12 @@ class Settings:
     pipelines: Path
     spark_master: str
     db_checker: str | None = field(default=None, repr=False)
+    transforms: Path | None = None  # the folder of transforms
     lineage: str | None = None  # the namespace of OpenLineage's jobs; None if no variable names a receiver
+
+    def find_transforms(self) -> Path:
+        """The folder of transforms; without one, that beside the folder of the declarations."""
+        return self.transforms or self.pipelines.parent / "transforms"
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -53,6 +58,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         pipelines=Path(environment.get(PIPELINES, "include/pipelines")),
         spark_master=environment.get(SPARK_MASTER, "local[*]"),
         db_checker=read_db(environment[DB_CHECKER], DB_CHECKER) if environment.get(DB_CHECKER) else None,
+        transforms=Path(environment[TRANSFORMS]) if environment.get(TRANSFORMS) else None,
         lineage=read_lineage(environment),
     )
 

@@ -86,5 +86,5 @@ def test_tasks_that_run_at_once_share_the_rate(
     assignment = make_assignment(begun.settings, load, begun.attempt)
     for cores in (1, 3, 100):
         spark: Any = SimpleNamespace(defaultParallelism=cores)
-        staging.stage_chunks(spark, load, assignment, cut_chunks(list(load.ranges), 10))
+        staging.stage_chunks(begun.settings, spark, load, assignment, cut_chunks(list(load.ranges), 10))
     assert given == [120, 40, 30]  # four groups never run on more than four cores

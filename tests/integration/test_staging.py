@@ -237,13 +237,13 @@ def test_a_task_of_an_attempt_that_counts_no_more_writes_nothing(begun: Begun) -
 
 
 def test_a_task_fenced_in_the_middle_of_its_copy_writes_nothing(monkeypatch: pytest.MonkeyPatch, begun: Begun) -> None:
-    settle = writing._settle
+    settle = writing.settle
 
     def fence_then_settle(*args: Any) -> bool:
         begun.begin_again()
         return settle(*args)
 
-    monkeypatch.setattr(writing, "_settle", fence_then_settle)
+    monkeypatch.setattr(writing, "settle", fence_then_settle)
     with pytest.raises(FencedError):
         next(stage_tasks(begun))
     assert begun.staged() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -21,9 +22,16 @@ SPARK = "spark_default"
 
 def read_settings(kafka: str) -> Settings:
     """Read the settings of the stage step, as the command line reads them from the environment."""
-    from penstock.settings import Settings
+    from penstock.airflow.declarations import find_folder
+    from penstock.settings import TRANSFORMS, Settings
 
-    return Settings(db=read_db(), kafka=read_kafka(kafka), pipelines=Path(), spark_master=read_spark_master())
+    return Settings(
+        db=read_db(),
+        kafka=read_kafka(kafka),
+        pipelines=find_folder(),
+        spark_master=read_spark_master(),
+        transforms=Path(os.environ[TRANSFORMS]) if os.environ.get(TRANSFORMS) else None,
+    )
 
 
 def read_db() -> str:

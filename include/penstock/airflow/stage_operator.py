@@ -79,9 +79,11 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
     def _submit(self, settings: Settings, load: Load, attempt: int, context: Context) -> None:
         from penstock.spark.submit import make_submission
 
-        reader = load.declaration.reader
+        declared = load.declaration
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-            submission = make_submission(settings, load.load_id, attempt, reader, Path(folder), load.ranges)
+            submission = make_submission(
+                settings, load.load_id, attempt, declared.reader, Path(folder), load.ranges, declared.transform
+            )
             self._apply(submission)
             with _environment(submission.env):
                 self._run(context)

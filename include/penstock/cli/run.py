@@ -62,12 +62,14 @@ def _describe(settings: Settings, pipeline: Pipeline, load: "Load | None") -> di
         "rows": load.rows,
         "quarantined": load.quarantined,
         "holes": load.holes,
+        "filtered": load.filtered,
+        "transform_sha256": load.transform_sha256,
         "ranges": _read_ranges(settings, load),
     }
 
 
 def _print(settings: Settings, load: "Load") -> None:
-    table = Table("partition", "from", "until", "rows", "quarantined", "holes", box=None, pad_edge=False)
+    table = Table("partition", "from", "until", "rows", "quarantined", "holes", "filtered", box=None, pad_edge=False)
     for range_ in _read_ranges(settings, load):
         table.add_row(*(str(value) for value in range_.values()))
     output.results.print(table)

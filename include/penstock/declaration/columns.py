@@ -67,6 +67,7 @@ TYPES: dict[Family, TypeRow] = {
 FAMILIES: dict[str, Family] = {name: family for family, row in TYPES.items() for name in row.names}
 ALLOWED_TYPES = ", ".join(f"{row.names[0]}{row.arguments}" for row in TYPES.values())
 MAX_PRECISION = 76  # the digits of Arrow's widest decimal
+MAX_SPARK_PRECISION = 38  # the digits of Spark's decimal
 MAX_LENGTH = 10_485_760  # PostgreSQL's own limit
 _TYPE = re.compile(r"(?P<name>[a-z][a-z0-9 ]*?) ?(?:\((?P<arguments>[^()]*)\))?")
 

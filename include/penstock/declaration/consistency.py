@@ -21,6 +21,7 @@ from penstock.declaration.rules import find_dedupe_mistakes, find_rule_mistakes,
 from penstock.declaration.schedules import can_spread, spread
 from penstock.declaration.starts import never_meets
 from penstock.declaration.tombstones import find_tombstone_mistakes
+from penstock.declaration.transforms import find_transform_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,12 +30,18 @@ Written = dict[str, Any]
 _OWN_ARGUMENTS = ("expect", "severity", "suite")
 
 
-def find_mistakes(written: Mapping[str, Any], names: list[str]) -> list[Mistake]:
-    """Find every mistake between the parts, given the names of the table's columns."""
+# The parts that list columns. `input` has the decoded columns where a transform makes the columns of the table.
+COLUMN_PARTS = ("columns", "input")
+
+
+def find_mistakes(written: Mapping[str, Any], given: Mapping[str, Any]) -> list[Mistake]:
+    """Find every mistake between the parts; `given` is the declaration with the short forms of YAML."""
+    names, decoded = column_names(given), "columns" if written.get("input") is None else "input"
     return [
-        *_duplicate_columns(written),
-        *_whole_value(written),
-        *_units(written),
+        *(mistake for part in COLUMN_PARTS for mistake in _duplicate_columns(written, part)),
+        *_whole_value(written, decoded),
+        *_units(written, decoded),
+        *find_transform_mistakes(written, _types(written, decoded), given.get("columns")),
         *_indexes(written, names),
         *_checks(_list(written.get("checks")), names, _types(written)),
         *find_dedupe_mistakes(written, names, _types(written)),
@@ -85,8 +92,8 @@ def column_names(given: Mapping[str, Any]) -> list[str]:
     return [*(name for name in declared if isinstance(name, str)), *carried]
 
 
-def _columns(written: Mapping[str, Any]) -> list[tuple[int, Written]]:
-    return [(at, column) for at, column in enumerate(_list(written.get("columns"))) if isinstance(column, dict)]
+def _columns(written: Mapping[str, Any], part: str = "columns") -> list[tuple[int, Written]]:
+    return [(at, column) for at, column in enumerate(_list(written.get(part))) if isinstance(column, dict)]
 
 
 def _list(value: object) -> list[Any]:
@@ -103,43 +110,43 @@ def _type(column: Written) -> ColumnType | None:
         return None
 
 
-def _duplicate_columns(written: Mapping[str, Any]) -> Iterator[Mistake]:
+def _duplicate_columns(written: Mapping[str, Any], part: str) -> Iterator[Mistake]:
     seen: set[str] = set()
-    for at, column in _columns(written):
+    for at, column in _columns(written, part):
         name = column.get("name")
         if isinstance(name, str) and name in seen:
-            yield Mistake(("columns", at), f"the column {clip(name)} is declared twice; allowed: each name once")
+            yield Mistake((part, at), f"the column {clip(name)} is declared twice; allowed: each name once")
         seen.add(str(name))
 
 
-def _whole_value(written: Mapping[str, Any]) -> Iterator[Mistake]:
+def _whole_value(written: Mapping[str, Any], part: str) -> Iterator[Mistake]:
     value: Any = written.get("value")
     if value not in list(WHOLE_VALUE_TYPES):
         return
     wanted = WHOLE_VALUE_TYPES[value].family
-    columns = _columns(written)
+    columns = _columns(written, part)
     if len(columns) > 1:
         yield Mistake(
-            ("columns",),
+            (part,),
             f"{len(columns)} columns, but value: {value} fills one; allowed: one column with path $ and type {wanted}",
         )
     for at, column in columns:
         if column.get("path") not in ("$", ()):
             yield Mistake(
-                ("columns", at, "path"),
+                (part, at, "path"),
                 f"value: {value} has no parts; allowed: $, because the whole value fills the column",
             )
         type_ = _type(column)
         if type_ is not None and type_.family != wanted:
-            yield Mistake(("columns", at, "type"), f"value: {value} cannot become {type_}; allowed: {wanted}")
+            yield Mistake((part, at, "type"), f"value: {value} cannot become {type_}; allowed: {wanted}")
 
 
-def _units(written: Mapping[str, Any]) -> Iterator[Mistake]:
-    for at, column in _columns(written):
+def _units(written: Mapping[str, Any], part: str) -> Iterator[Mistake]:
+    for at, column in _columns(written, part):
         type_ = _type(column)
         if column.get("unit") is not None and type_ and type_.family not in ("timestamp", "timestamptz"):
             yield Mistake(
-                ("columns", at, "unit"), f"a unit has no effect on {type_}; allowed: with timestamp and timestamptz"
+                (part, at, "unit"), f"a unit has no effect on {type_}; allowed: with timestamp and timestamptz"
             )
 
 
@@ -170,9 +177,9 @@ def _unknown(place: Place, name: str, names: list[str]) -> Iterator[Mistake]:
         yield Mistake(place, f"unknown column {clip(name)}{suggest(name, names)}; allowed: {', '.join(names)}")
 
 
-def _types(written: Mapping[str, Any]) -> dict[str, ColumnType]:
-    """List the types of the table's columns; a column with an invalid type is left out."""
-    declared = {str(column.get("name")): _type(column) for _, column in _columns(written)}
+def _types(written: Mapping[str, Any], part: str = "columns") -> dict[str, ColumnType]:
+    """List the types of columns, and of those that every row carries; a column with an invalid type is left out."""
+    declared = {str(column.get("name")): _type(column) for _, column in _columns(written, part)}
     found = carried_columns(written.get("key"), written.get("tombstones"))
     carried = {column.name: column.type for column in found}
     return {name: type_ for name, type_ in declared.items() if type_ is not None} | carried
@@ -255,16 +262,19 @@ def expand(given: Mapping[str, Any]) -> tuple[Written, list[Mistake]]:
 
     A mapping of columns becomes a list, because the ledger's jsonb does not keep the order of names.
     """
-    columns, mistakes = given.get("columns"), list[Mistake]()
-    if isinstance(columns, dict):
-        for name, column in columns.items():
-            if isinstance(column, dict) and "name" in column:
-                mistakes.append(Mistake(("columns", name, "name"), "unknown name; allowed: the key above is the name"))
-        columns = [_with_name(name, column) for name, column in columns.items()]
-    if not isinstance(columns, (list, tuple)):
-        return dict(given), mistakes
-    whole = given.get("value") in list(WHOLE_VALUE_TYPES)
-    return {**given, "columns": [_with_path(column, whole=whole) for column in columns]}, mistakes
+    written, mistakes = dict(given), list[Mistake]()
+    for part in COLUMN_PARTS:
+        columns = given.get(part)
+        if isinstance(columns, dict):
+            for name, column in columns.items():
+                if isinstance(column, dict) and "name" in column:
+                    mistakes.append(Mistake((part, name, "name"), "unknown name; allowed: the key above is the name"))
+            columns = [_with_name(name, column) for name, column in columns.items()]
+        if isinstance(columns, (list, tuple)):
+            is_decoded = part == "input" or given.get("input") is None
+            whole = is_decoded and given.get("value") in list(WHOLE_VALUE_TYPES)
+            written[part] = [_with_path(column, whole=whole) for column in columns]
+    return written, mistakes
 
 
 def _with_name(name: object, column: object) -> object:

@@ -99,8 +99,13 @@ def _check_name(document: Document, path: Path) -> list[Found]:
 
 def _name_column(document: Document, place: Place) -> Place:
     """Turn a column's number back into its name, because columns are written by name and validated as a list."""
-    columns = document.data.get("columns") if isinstance(document.data, dict) else None
-    if place[:1] == ("columns",) and len(place) > 1 and isinstance(columns, dict) and isinstance(place[1], int):
+    columns = document.data.get(place[0]) if isinstance(document.data, dict) and place else None
+    if (
+        place[:1] in (("columns",), ("input",))
+        and len(place) > 1
+        and isinstance(columns, dict)
+        and isinstance(place[1], int)
+    ):
         return (place[0], list(columns)[place[1]], *place[2:])
     return place
 

@@ -81,7 +81,7 @@ def describe_errors(error: ValidationError, names: Names) -> list[Mistake]:
 
 def _place_in_yaml(place: Place) -> Place:
     """Find the place in the YAML: a column's name is the key of the column, and a target is one text."""
-    if place[:1] == ("columns",) and len(place) == 3 and place[2] == "name":
+    if place[:1] in (("columns",), ("input",)) and len(place) == 3 and place[2] == "name":
         return place[:2]
     return place[:1] if place[:1] == ("target",) else place
 

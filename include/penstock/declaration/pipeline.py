@@ -25,7 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from penstock.declaration.alerts import Route, Routes, check_connection
 from penstock.declaration.columns import ColumnType
-from penstock.declaration.consistency import column_names, expand, find_mistakes
+from penstock.declaration.consistency import expand, find_mistakes
 from penstock.declaration.durations import parse_duration
 from penstock.declaration.files import describe_mistake, list_files, read_each_file, read_file, read_one_of
 from penstock.declaration.formats import KeyFormat, ValueFormat
@@ -35,6 +35,7 @@ from penstock.declaration.results import Result
 from penstock.declaration.rules import Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import check_schedule, spread
 from penstock.declaration.starts import LoadingHours, LoadWhen, check_hours, parse_hours
+from penstock.declaration.transforms import TransformField
 from penstock.errors import DeclarationError, WrongUseError
 
 __all__ = [
@@ -215,6 +216,16 @@ class Pipeline(BaseModel):
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=1500)] = Field(
         description="a mapping of column names to {type, path, required, unit}, in the order of the table"
     )
+    transform: TransformField | None = Field(
+        default=None,
+        description="a function of PySpark, module:function in the folder of transforms, that makes the rows from the "
+        "decoded columns; null for none",
+    )
+    input: Annotated[tuple[Column, ...], Field(min_length=1, max_length=1500)] | None = Field(
+        default=None,
+        description="the decoded columns, a mapping as in `columns`, where the transform makes other columns; null if "
+        "they are those of `columns`",
+    )
     target: TargetField = Field(description="the table to load, by this pipeline alone: schema.table")
     mode: Literal["append"] = Field(default="append", description="how rows are added to the table: append")
     indexes: tuple[Index, ...] = Field(
@@ -329,6 +340,11 @@ class Pipeline(BaseModel):
         return spread(self.schedule, self.name) if self.schedule and self.spread else self.schedule
 
     @property
+    def decoded(self) -> tuple[Column, ...]:
+        """The columns that are read from a record."""
+        return self.columns if self.input is None else self.input
+
+    @property
     def loading_hours(self) -> LoadingHours | None:
         """The hours of the day in which loads may start; None for any time."""
         return None if self.window is None else parse_hours(self.window)
@@ -357,7 +373,7 @@ class Pipeline(BaseModel):
         plain = _dump_parts(given)
         written, mistakes = expand(plain)
         if not _is_kept(info):
-            mistakes += find_mistakes(written, column_names(plain))
+            mistakes += find_mistakes(written, plain)
         try:
             read = handler(written)
         except ValidationError as error:
@@ -380,7 +396,7 @@ def _to_validation_error(mistakes: Iterable[Mistake]) -> ValidationError:
 
 def allowed_names(place: Place) -> dict[str, str]:
     """List the names that are allowed at a place of a declaration, each with its meaning."""
-    if place[:1] == ("columns",) and len(place) == 2:
+    if place[:1] in (("columns",), ("input",)) and len(place) == 2:
         return _describe_fields(Column, "name")
     if place[:1] == ("checks",) and len(place) == 2:
         return {

@@ -21,6 +21,7 @@ from penstock.declaration.rules import ROW_EXPECTATIONS, Dedupe, HoldAbove, Rule
 from penstock.declaration.schedules import PRESETS
 from penstock.declaration.starts import LoadWhen
 from penstock.declaration.suites import SUITE_NAME, DefaultsFile, SuiteFile
+from penstock.declaration.transforms import TRANSFORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,16 @@ def json_schema() -> Schema:
     properties["columns"]["additionalProperties"] = _column()
     for lists_only in ("items", "minItems", "maxItems"):
         properties["columns"].pop(lists_only, None)
+    properties["input"] = {
+        "anyOf": [
+            {name: properties["columns"][name] for name in ("type", "minProperties", "propertyNames")}
+            | {"additionalProperties": {"$ref": "#/properties/columns/additionalProperties"}},
+            {"type": "null"},
+        ],
+        "default": None,
+        "description": properties["input"]["description"],
+    }
+    properties["transform"]["anyOf"][0]["pattern"] = f"^{TRANSFORM}$"
     properties["checks"]["items"] = _check()
     properties["suites"]["items"] |= {"pattern": f"^{SUITE_NAME}$"}
     properties["quality"] |= {"type": "object", "properties": _quality(), "additionalProperties": False}

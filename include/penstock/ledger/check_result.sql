@@ -15,7 +15,7 @@ plan as (
     select partition, from_offset, until_offset from penstock.load_range where load_id = %(load_id)s
 ),
 chunk as (
-    select partition, from_offset, until_offset, holes,
+    select partition, from_offset, until_offset, holes, filtered,
            max(until_offset) over (partition by partition order by from_offset, until_offset, task
                                    rows between unbounded preceding and 1 preceding) as reached
     from penstock.stage_task where load_id = %(load_id)s and attempt = %(attempt)s
@@ -49,17 +49,18 @@ ranged as (
            (select count(*) from penstock.quarantine q
             where q.load_id = %(load_id)s and q.attempt = %(attempt)s and q.partition = p.partition
               and q."offset" >= p.from_offset and q."offset" < p.until_offset) as quarantined,
-           c.holes, c.read
+           c.holes, c.filtered, c.read
     from plan p
     left join staged s on s.partition = p.partition
     cross join lateral (
-        select coalesce(sum(c.holes), 0) as holes, coalesce(sum(c.until_offset - c.from_offset), 0) as read
+        select coalesce(sum(c.holes), 0) as holes, coalesce(sum(c.filtered), 0) as filtered,
+               coalesce(sum(c.until_offset - c.from_offset), 0) as read
         from chunk c where c.partition = p.partition
           and c.from_offset >= p.from_offset and c.until_offset <= p.until_offset) c
 ),
 planned as (
     select partition, sum(planned) as planned, sum(rows) as rows, sum(quarantined) as quarantined, sum(holes) as holes,
-           sum(abs(planned - rows - quarantined - holes)) as unaccounted, sum(abs(planned - read)) as unread,
+           sum(filtered) as filtered, sum(abs(planned - rows - quarantined - holes - filtered)) as unaccounted, sum(abs(planned - read)) as unread,
            min(from_offset) as from_offset
     from ranged group by partition
 ),
@@ -72,6 +73,7 @@ select n.partition,
        coalesce(p.rows, 0)::bigint as rows,
        coalesce(p.quarantined, 0)::bigint as quarantined,
        coalesce(p.holes, 0)::bigint as holes,
+       coalesce(p.filtered, 0)::bigint as filtered,
        coalesce(p.unaccounted, 0)::bigint as unaccounted,
        (coalesce(s.rows, 0) - coalesce(p.rows, 0))::bigint as rows_outside,
        (coalesce(q.records, 0) - coalesce(p.quarantined, 0))::bigint as quarantined_outside,

@@ -1,9 +1,9 @@
 -- name: cover_ranges
 -- Covers the ranges of a published load. The exclusion constraint refuses an offset that is covered already.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash,
-                               first_at, last_at)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, filtered,
+                               row_hash, first_at, last_at)
 select l.pipeline_id, l.generation_id, r.partition, int8range(r.from_offset, r.until_offset), l.load_id,
-       r.rows, r.quarantined, r.holes, r.row_hash, r.first_at, r.last_at
+       r.rows, r.quarantined, r.holes, coalesce(r.filtered, 0), r.row_hash, r.first_at, r.last_at
 from penstock.load l join penstock.load_range r using (load_id)
 where l.load_id = %(load_id)s
 
@@ -19,10 +19,11 @@ returning c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offse
 -- name: cover_rest
 -- Covers a piece of a range that a load keeps; the caller has counted and hashed the rows of the piece. Its times are
 -- those of the planned range around it, which are bounds of the piece's own.
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash,
-                               first_at, last_at)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, filtered,
+                               row_hash, first_at, last_at)
 select l.pipeline_id, l.generation_id, %(partition)s, int8range(%(from_offset)s, %(until_offset)s), l.load_id,
-       %(rows)s, q.records, %(until_offset)s - %(from_offset)s - %(rows)s - q.records, %(row_hash)s, t.first_at, t.last_at
+       %(rows)s, q.records, %(until_offset)s - %(from_offset)s - %(rows)s - q.records - f.records, f.records, %(row_hash)s,
+       t.first_at, t.last_at
 from penstock.load l
 cross join lateral (select min(first_at) as first_at, max(last_at) as last_at from penstock.load_range
                     where load_id = l.load_id and partition = %(partition)s
@@ -30,6 +31,12 @@ cross join lateral (select min(first_at) as first_at, max(last_at) as last_at fr
 cross join lateral (select count(*) as records from penstock.quarantine
                     where load_id = l.load_id and attempt = l.attempt and partition = %(partition)s
                       and "offset" >= %(from_offset)s and "offset" < %(until_offset)s) q
+cross join lateral (select count(*) as records
+                    from penstock.filtered f cross join lateral generate_series(0, 8 * length(f.places) - 1) bit
+                    where f.load_id = l.load_id and f.attempt = l.attempt and f.partition = %(partition)s
+                      and f.from_offset > %(from_offset)s - 4096 and f.from_offset < %(until_offset)s
+                      and f.from_offset + bit >= %(from_offset)s and f.from_offset + bit < %(until_offset)s
+                      and get_bit(f.places, bit) = 1) f
 where l.load_id = %(load_id)s
 
 -- name: read_difference
@@ -53,8 +60,10 @@ values (%(load_id)s, %(partition)s, %(row_hash)s, %(rows)s)
 -- name: set_aside
 -- Moves the coverage of a load that is rolled back to penstock.aside.
 with taken as (delete from penstock.coverage where load_id = %(load_id)s
-               returning load_id, partition, offsets, rows, quarantined, holes, row_hash, first_at, last_at)
-insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, row_hash, first_at, last_at)
+               returning load_id, partition, offsets, rows, quarantined, holes, filtered, row_hash, first_at,
+               last_at)
+insert into penstock.aside (load_id, partition, offsets, rows, quarantined, holes, filtered, row_hash, first_at,
+               last_at)
 select * from taken
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 
@@ -70,11 +79,12 @@ where a.load_id = %(load_id)s order by 1, 2
 -- name: bring_back
 -- Moves the coverage of a load back from penstock.aside: its rollback is undone.
 with kept as (delete from penstock.aside where load_id = %(load_id)s
-              returning load_id, partition, offsets, rows, quarantined, holes, row_hash, first_at, last_at)
-insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, row_hash,
-                               first_at, last_at)
-select l.pipeline_id, l.generation_id, k.partition, k.offsets, k.load_id, k.rows, k.quarantined, k.holes, k.row_hash,
-       k.first_at, k.last_at
+              returning load_id, partition, offsets, rows, quarantined, holes, filtered, row_hash, first_at,
+               last_at)
+insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes, filtered,
+                               row_hash, first_at, last_at)
+select l.pipeline_id, l.generation_id, k.partition, k.offsets, k.load_id, k.rows, k.quarantined, k.holes, k.filtered,
+       k.row_hash, k.first_at, k.last_at
 from kept k join penstock.load l using (load_id)
 returning partition, lower(offsets) as from_offset, upper(offsets) as until_offset
 

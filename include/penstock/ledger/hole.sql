@@ -21,8 +21,8 @@ where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s an
 order by n.partition, from_offset
 
 -- name: find_holes
--- The holes of a window of a load, neighbouring holes as one: the offsets between rows of {target} and quarantined
--- records. Both are found by their keys.
+-- The holes of a window of a load, neighbouring holes as one: the offsets between rows of {target}, quarantined
+-- records and filtered ones. All are found by their keys.
 select before + 1 as from_offset, held as until_offset
 from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as before
       from (select _offset as held from {target}
@@ -32,6 +32,14 @@ from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as bef
             select q."offset" from penstock.quarantine q join penstock.load l using (load_id, attempt)
             where q.load_id = %(load_id)s and q.partition = %(partition)s
               and q."offset" >= %(from_offset)s and q."offset" < %(until_offset)s
+            union all
+            select f.from_offset + bit
+            from penstock.filtered f join penstock.load l using (load_id, attempt)
+            cross join lateral generate_series(0, 8 * length(f.places) - 1) bit
+            where f.load_id = %(load_id)s and f.partition = %(partition)s
+              and f.from_offset > %(from_offset)s - 4096 and f.from_offset < %(until_offset)s
+              and f.from_offset + bit >= %(from_offset)s and f.from_offset + bit < %(until_offset)s
+              and get_bit(f.places, bit) = 1
             union all
             select %(until_offset)s) as all_held) as neighbours
 where held - before > 1 order by held

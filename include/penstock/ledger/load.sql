@@ -1,7 +1,7 @@
 -- name: read_load
 -- One load with its pipeline and the identity of the topic that it was planned on.
 select l.load_id, l.pipeline_id, p.name as pipeline, l.generation_id, l.kind, l.state, l.attempt, l.run_id,
-       l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.superseded_by, g.cluster_id, g.topic_id,
+       l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.filtered, l.transform_sha256, l.superseded_by, g.cluster_id, g.topic_id,
        l.application_id, l.backfill_id
 from penstock.load l
 join penstock.pipeline p using (pipeline_id)
@@ -18,8 +18,8 @@ select partition, from_offset, until_offset from penstock.load_range
 where load_id = %(load_id)s order by partition, from_offset
 
 -- name: read_staged_ranges
--- The ranges of a load with the number of rows, quarantined records and holes in each.
-select partition, from_offset as "from", until_offset as until, rows, quarantined, holes
+-- The ranges of a load with the number of rows, quarantined records, holes and filtered records in each.
+select partition, from_offset as "from", until_offset as until, rows, quarantined, holes, filtered
 from penstock.ranges where load_id = %(load_id)s order by 1, 2
 
 -- name: find_load_of_run
@@ -83,7 +83,8 @@ from jsonb_to_recordset(%(ranges)s)
 -- name: begin_attempt
 -- Begins the next attempt. The attempt before it no longer counts, even if its processes still run.
 update penstock.load
-set state = 'staging', attempt = attempt + 1, staging_at = now(), application_id = null, cause = null
+set state = 'staging', attempt = attempt + 1, staging_at = now(), application_id = null, cause = null,
+    transform_sha256 = null
 where load_id = %(load_id)s and state = %(state)s and attempt = %(attempt)s returning attempt
 
 -- name: record_application
@@ -95,8 +96,9 @@ where load_id = %(load_id)s and attempt = %(attempt)s and state = 'staging'
 -- Sums the counts of an attempt's tasks into the ranges of the plan. A range is updated only if its tasks cover all of
 -- its offsets.
 update penstock.load_range r
-set rows = s.rows, quarantined = s.quarantined, holes = s.holes
-from (select r2.partition, r2.from_offset, sum(t.rows) as rows, sum(t.quarantined) as quarantined, sum(t.holes) as holes
+set rows = s.rows, quarantined = s.quarantined, holes = s.holes, filtered = s.filtered
+from (select r2.partition, r2.from_offset, sum(t.rows) as rows, sum(t.quarantined) as quarantined, sum(t.holes) as holes,
+             sum(t.filtered) as filtered
       from penstock.load_range r2
       join penstock.stage_task t on t.load_id = r2.load_id and t.partition = r2.partition
            and t.from_offset >= r2.from_offset and t.until_offset <= r2.until_offset
@@ -108,9 +110,10 @@ where r.load_id = %(load_id)s and r.partition = s.partition and r.from_offset = 
 -- name: finish_staging
 -- staging -> staged, for the current attempt only.
 update penstock.load l
-set state = 'staged', staged_at = now(), rows = s.rows, quarantined = s.quarantined, holes = s.holes
+set state = 'staged', staged_at = now(), rows = s.rows, quarantined = s.quarantined, holes = s.holes,
+    filtered = s.filtered
 from (select coalesce(sum(rows), 0) as rows, coalesce(sum(quarantined), 0) as quarantined,
-             coalesce(sum(holes), 0) as holes
+             coalesce(sum(holes), 0) as holes, coalesce(sum(filtered), 0) as filtered
       from penstock.load_range where load_id = %(load_id)s) s
 where l.load_id = %(load_id)s and l.state = 'staging' and l.attempt = %(attempt)s
 

@@ -34,6 +34,7 @@ class ListedLoad:
     rows: int | None
     quarantined: int | None
     holes: int | None
+    filtered: int | None
     cause: str | None
     run_id: str
     application_id: str | None

@@ -1,7 +1,7 @@
 -- name: list_loads
 -- Loads of a pipeline, the newest first, with their offsets and the person who decided last or requested them.
 select l.load_id as load, l.kind, l.state, l.planned_at, l.staging_at, l.staged_at, l.validated_at, l.held_at,
-       l.published_at, l.ended_at, r.offsets, r.partitions, l.rows, l.quarantined, l.holes, l.cause, l.run_id,
+       l.published_at, l.ended_at, r.offsets, r.partitions, l.rows, l.quarantined, l.holes, l.filtered, l.cause, l.run_id,
        l.application_id, l.attempt as attempts, l.backfill_id as backfill, l.superseded_by, l.kept_until,
        coalesce(e.actor, b.actor) as who, clock_timestamp() as now
 from (select * from penstock.load
@@ -24,7 +24,7 @@ where pipeline_id = %(pipeline_id)s and (%(kind)s::text is null or kind = %(kind
 
 -- name: read_ranges
 -- The first ranges of a load's plan with their counts.
-select partition, from_offset as "from", until_offset as until, rows, quarantined, holes
+select partition, from_offset as "from", until_offset as until, rows, quarantined, holes, filtered
 from penstock.load_range where load_id = %(load_id)s order by partition, from_offset limit %(most)s
 
 -- name: read_progress

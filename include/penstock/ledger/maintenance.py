@@ -61,6 +61,7 @@ def empty_quarantine(connection: Connection, pipeline_id: int, days: int) -> int
 
 def drop_old_tasks(connection: Connection, pipeline_id: int) -> int:
     """Delete the counts of attempts before the last one."""
+    _statements.execute(connection, "drop_old_accounts", pipeline_id=pipeline_id)
     return _statements.execute(connection, "drop_old_tasks", pipeline_id=pipeline_id)
 
 

@@ -57,6 +57,19 @@ using penstock.load l, penstock.load s
 where l.load_id = r.load_id and l.pipeline_id = %(pipeline_id)s and s.load_id = r.source_load
   and (s.published_at < now() - make_interval(days => %(days)s) or l.state in ('discarded', 'superseded'))
 
+-- name: drop_old_accounts
+-- Deletes the accounts of a transform by attempts that no longer stage a load.
+with decoded as (
+    delete from penstock.decoded d using penstock.load l
+    where l.load_id = d.load_id and l.pipeline_id = %(pipeline_id)s and (d.attempt < l.attempt or l.state <> 'staging')
+),
+written as (
+    delete from penstock.written w using penstock.load l
+    where l.load_id = w.load_id and l.pipeline_id = %(pipeline_id)s and (w.attempt < l.attempt or l.state <> 'staging')
+)
+delete from penstock.filtered f using penstock.load l
+where l.load_id = f.load_id and l.pipeline_id = %(pipeline_id)s and f.attempt < l.attempt
+
 -- name: drop_old_tasks
 -- Deletes the counts of attempts before the last one.
 delete from penstock.stage_task t

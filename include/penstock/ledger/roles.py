@@ -47,9 +47,11 @@ WRITES = {
     "backfill": ("insert",),
     "check_result": ("insert", "delete"),
     "coverage": ("insert", "delete"),
+    "decoded": ("insert", "delete"),
     "difference": ("insert", "delete"),
     "event": ("insert",),
     "fault": ("insert",),
+    "filtered": ("insert", "delete"),
     "generation": ("insert", "update"),
     "hold": ("insert", "update"),
     "incident": ("insert", "update"),
@@ -74,6 +76,7 @@ WRITES = {
     "total": ("insert", "update"),
     "unexplained": ("insert", "delete"),
     "verification": ("insert", "update"),
+    "written": ("insert", "delete"),
 }
 QUARANTINE = "quarantined"
 PAYLOADS = ["key", "value", "headers"]

@@ -25,6 +25,7 @@ class StageTask:
     rows: int
     quarantined: int
     holes: int
+    filtered: int = 0
 
     @property
     def range(self) -> Range:
@@ -34,7 +35,7 @@ class StageTask:
     @property
     def accounted(self) -> int:
         """How many offsets the task accounts for."""
-        return self.rows + self.quarantined + self.holes
+        return self.rows + self.quarantined + self.holes + self.filtered
 
 
 def read_stage_tasks(connection: Connection, load_id: int, attempt: int) -> list[StageTask]:

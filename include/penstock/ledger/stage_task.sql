@@ -2,7 +2,7 @@
 -- Whether the attempt ($2) of the load ($1) still counts, and what some try of the tasks $3 to $4 has committed
 -- already. Another driver of the same attempt may have changed the state of the load while these tasks ran.
 select l.attempt = $2::int and l.state in ('staging', 'staged', 'validated', 'held', 'published') as current,
-       t.task, t.rows, t.quarantined, t.holes, t.partition, t.from_offset, t.until_offset
+       t.task, t.rows, t.quarantined, t.holes, t.partition, t.from_offset, t.until_offset, t.log_hash
 from penstock.load l
 left join penstock.stage_task t on t.load_id = l.load_id and t.attempt = $2::int and t.task between $3::int and $4::int
 where l.load_id = $1::bigint
@@ -22,7 +22,7 @@ returning task
 
 -- name: read_stage_tasks
 -- The counts of an attempt's tasks.
-select task, partition, from_offset, until_offset, rows, quarantined, holes from penstock.stage_task
+select task, partition, from_offset, until_offset, rows, quarantined, holes, filtered from penstock.stage_task
 where load_id = %(load_id)s and attempt = %(attempt)s order by task
 
 -- name: lock_staging

@@ -1,11 +1,13 @@
 -- name: count_load
 -- Adds a published load to what its pipeline has published.
-insert into penstock.total as t (pipeline_id, since, loads, rows, quarantined, holes)
-select pipeline_id, planned_at, 1, coalesce(rows, 0), coalesce(quarantined, 0), coalesce(holes, 0)
+insert into penstock.total as t (pipeline_id, since, loads, rows, quarantined, holes, filtered)
+select pipeline_id, planned_at, 1, coalesce(rows, 0), coalesce(quarantined, 0), coalesce(holes, 0),
+       coalesce(filtered, 0)
 from penstock.load where load_id = %(load_id)s
 on conflict (pipeline_id) do update
 set loads = t.loads + excluded.loads, rows = t.rows + excluded.rows,
-    quarantined = t.quarantined + excluded.quarantined, holes = t.holes + excluded.holes
+    quarantined = t.quarantined + excluded.quarantined, holes = t.holes + excluded.holes,
+    filtered = t.filtered + excluded.filtered
 
 -- name: count_phases
 -- Adds the durations of a published load to those of its pipeline.

@@ -71,7 +71,8 @@ where p.name = %(pipeline)s and l.pipeline_id = p.pipeline_id
 -- name: find_odd_loads
 -- Loads that contradict the ranges they cover.
 with covered as (
-    select l.load_id, l.generation_id, l.state, c.partition, c.offsets, c.rows, c.quarantined, c.holes
+    select l.load_id, l.generation_id, l.state, c.partition, c.offsets, c.rows, c.quarantined, c.holes,
+           c.filtered
     from penstock.coverage c join penstock.load l using (load_id) join penstock.pipeline p on p.pipeline_id = l.pipeline_id
     where p.name = %(pipeline)s and %(loads)s::int8multirange @> l.load_id
 )
@@ -90,7 +91,8 @@ select c.load_id, c.generation_id,
 from covered c
 join penstock.load_range r on r.load_id = c.load_id and r.partition = c.partition
      and int8range(r.from_offset, r.until_offset) = c.offsets
-where (r.rows, r.quarantined, r.holes) is distinct from (c.rows, c.quarantined, c.holes)
+where (r.rows, r.quarantined, r.holes, coalesce(r.filtered, 0))
+      is distinct from (c.rows, c.quarantined, c.holes, c.filtered)
 union all
 select l.load_id, l.generation_id, 'the load is published, and covers nothing.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
@@ -99,10 +101,12 @@ where p.name = %(pipeline)s and l.state = 'published' and %(loads)s::int8multira
 union all
 select l.load_id, l.generation_id, 'the counts of the load are not the sums of its ranges.'
 from penstock.load l join penstock.pipeline p using (pipeline_id)
-cross join lateral (select sum(r.rows) as rows, sum(r.quarantined) as quarantined, sum(r.holes) as holes
+cross join lateral (select sum(r.rows) as rows, sum(r.quarantined) as quarantined, sum(r.holes) as holes,
+                           sum(coalesce(r.filtered, 0)) as filtered
                     from penstock.load_range r where r.load_id = l.load_id) s
 where p.name = %(pipeline)s and l.state = 'published' and %(loads)s::int8multirange @> l.load_id
-  and (l.rows, l.quarantined, l.holes) is distinct from (s.rows, s.quarantined, s.holes)
+  and (l.rows, l.quarantined, l.holes, coalesce(l.filtered, 0))
+      is distinct from (s.rows, s.quarantined, s.holes, s.filtered)
 order by 1
 
 -- name: find_covering_loads
@@ -201,8 +205,9 @@ from jsonb_to_recordset(%(faults)s)
 -- name: find_chunks
 -- The chunks of the generation that is loaded now, of loads that still cover some of their offsets, with the
 -- fingerprints of the log. A chunk before the start of its partition's log is left out.
-select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
-       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
+       l.declaration ->> 'isolation' as isolation
 from penstock.stage_task t
 join penstock.load l using (load_id, attempt)
 join penstock.pipeline p using (pipeline_id)
@@ -226,29 +231,33 @@ where p.name = %(pipeline)s
 
 -- name: find_chunks_of_attempt
 -- The chunks of an attempt, with the fingerprints of the log.
-select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
-       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
+       l.declaration ->> 'isolation' as isolation
 from penstock.stage_task t join penstock.load l using (load_id)
 where t.load_id = %(load_id)s and t.attempt = %(attempt)s
 order by t.partition, t.from_offset
 
 -- name: request_chunks
 -- Requests chunks to be read again. If rows are to be compared, it records which of the offsets the load still covers.
+-- Rows that a transform made cannot be made again by decoding.
 insert into penstock.reread (verification_id, load_id, attempt, task, covered)
 select %(verification_id)s, t.load_id, t.attempt, t.task,
-       case when %(compare)s then (
+       case when %(compare)s and l.declaration ->> 'transform' is null then (
            select coalesce(range_agg(c.offsets * int8range(t.from_offset, t.until_offset)), '{}')
            from penstock.coverage c
            where c.load_id = t.load_id and c.partition = t.partition
              and c.offsets && int8range(t.from_offset, t.until_offset)) end
 from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as requested (load_id, attempt, task)
 join penstock.stage_task t using (load_id, attempt, task)
+join penstock.load l on l.load_id = t.load_id
 
 -- name: find_requested_chunks
 -- The chunks that a verification wants to read again. If rows are compared: the covered offsets, and the offsets that
 -- PostgreSQL or a rule refused as rows, so that they are not compared.
-select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset, t.rows + t.quarantined as records,
-       t.log_hash, l.declaration ->> 'reader' as reader, l.declaration ->> 'isolation' as isolation, p.topic,
+select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
+       l.declaration ->> 'isolation' as isolation, p.topic,
        (select jsonb_agg(jsonb_build_array(lower(o), upper(o))) from unnest(r.covered) o) as covered,
        (select array_agg(q."offset") from penstock.quarantine q
         where q.load_id = t.load_id and q.attempt = t.attempt and q.partition = t.partition

@@ -125,7 +125,7 @@ def _describe_topic(published: Published) -> InputDataset:
     """The topic. Its fields, and the columns of the assertions on it, are the places in a record."""
     load = published.load
     sources = _find_sources(load.declaration)
-    places = dict.fromkeys(each.field for each in sources.values())
+    places = dict.fromkeys(_find_fields(load.declaration))
     fields = [schema_dataset.SchemaDatasetFacetFields(place) for place in places]
     assertions = [
         data_quality_assertions_dataset.Assertion(
@@ -133,7 +133,7 @@ def _describe_topic(published: Published) -> InputDataset:
         )
         for each in published.outcomes
     ]
-    read = (load.rows or 0) + (load.quarantined or 0)
+    read = (load.rows or 0) + (load.quarantined or 0) + (load.filtered or 0)
     return InputDataset(
         published.topic.namespace,
         published.topic.name,
@@ -201,8 +201,16 @@ def _find_types(pipeline: Pipeline) -> dict[str, str]:
 
 def _find_sources(pipeline: Pipeline) -> dict[str, Source]:
     """Find the place in a record from which each column of the target is read."""
+    known = pipeline.columns if pipeline.transform is None else ()  # a transform may make a column of any fields
     declared = {
-        column.name: Source(".".join(column.path) or WHOLE_VALUE, "TRANSFORMATION") for column in pipeline.columns
+        column.name: Source(".".join(column.path) or WHOLE_VALUE, "TRANSFORMATION") for column in known
     }
     carried = (column.name for column in carried_columns(pipeline.key, pipeline.tombstones))
     return declared | {name: Source(RECORD[name], "IDENTITY") for name in carried if name in RECORD}
+
+
+def _find_fields(pipeline: Pipeline) -> list[str]:
+    """Find the places in a record that the pipeline reads."""
+    decoded = [".".join(column.path) or WHOLE_VALUE for column in pipeline.decoded]
+    carried = (column.name for column in carried_columns(pipeline.key, pipeline.tombstones))
+    return decoded + [RECORD[name] for name in carried if name in RECORD]

@@ -189,9 +189,10 @@ def _move_positions(connection: Connection, load: Load) -> None:
 
 
 def _describe_published(load: Load) -> str:
+    filtered = f", {load.filtered} filtered" if load.declaration.transform else ""
     return (
         f"{load.pipeline}: load {load.load_id} published, {load.rows} rows, {load.quarantined} quarantined, "
-        f"{load.holes} holes: " + name_ranges(load.ranges)
+        f"{load.holes} holes{filtered}: " + name_ranges(load.ranges)
     )
 
 

@@ -114,8 +114,13 @@ def _sum_published(taken: Sequence[Overlap]) -> RowSum | None:
 
 
 def _decodes_alike(load: Load, holder: Load) -> bool:
-    """Whether a load decodes a record to the same values as the holder, in the columns of the holder."""
+    """Whether a load decodes a record to the same values as the holder, in the columns of the holder.
+
+    A transform may be another one, or read other tables, by now.
+    """
     now, then = load.declaration, holder.declaration
+    if now.transform or then.transform:
+        return False
     return (now.value, now.key, now.isolation) == (then.value, then.key, then.isolation) and all(
         column in now.columns for column in then.columns
     )

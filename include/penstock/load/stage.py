@@ -9,7 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import advice
-from penstock.errors import FencedError, LogLostError, PenstockError, RejectedRecordError, StageError
+from penstock.errors import (
+    FencedError,
+    LogLostError,
+    PenstockError,
+    RejectedRecordError,
+    StageError,
+    TransformError,
+)
 from penstock.kafka.readers.contract import find_reader
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import begin_attempt, fail_load, finish_staging, read_load, record_application
@@ -91,11 +98,11 @@ def run_stage(
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
     assignment = make_assignment(settings, load, attempt)
     try:
-        run_tasks(spark, load, assignment, chunks)
+        run_tasks(settings, spark, load, assignment, chunks)
         if read_again is not None:
             read_again(settings, load, attempt, spark)
         finish_attempt(settings.db, load, attempt, chunks)
-    except (RejectedRecordError, LogLostError) as error:  # a retry would find the same record and the same log
+    except (RejectedRecordError, LogLostError, TransformError) as error:  # a retry would find the same records and log
         with keeping_error(error), open_ledger(settings.db) as connection:
             fail_load(connection, load, str(error))
             see_failure(connection, load.declaration, load, error)
@@ -120,13 +127,13 @@ def choose_group_size(ranges: tuple[Range, ...]) -> int:
     return max(LEAST_GROUP, min(LEAST_CHUNK, -(-sum(map(len, ranges)) // GROUPS)))
 
 
-def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
+def run_tasks(settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
     """Stage every chunk: small chunks in groups, each group in a Spark task of its own."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        results = stage_chunks(spark, load, assignment, chunks)
+        results = stage_chunks(settings, spark, load, assignment, chunks)
     except PenstockError as found:
         error = found
     except (PySparkException, Py4JError) as failure:
@@ -134,7 +141,7 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
         error = (
             find_first_failure(spark, recovered)
             if recovered
-            else explain_failure(str(failure), load, assignment, chunks)
+            else explain_failure(failure, load, assignment, chunks, spark)
         )
     else:
         lost = [task for task, won in results if not won]
@@ -145,7 +152,7 @@ def run_tasks(spark: SparkContext, load: Load, assignment: Assignment, chunks: l
 
 
 def stage_chunks(
-    spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
+    settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
     """Stage the chunks in Spark tasks, and return for each task whether this run wrote it."""
     from penstock.load.task import stage_group  # imported late: a fenced driver never needs pyarrow
@@ -154,13 +161,25 @@ def stage_chunks(
     if load.declaration.rate is not None:
         together = max(1, min(len(groups), spark.defaultParallelism))
         assignment = replace(assignment, records_per_second=load.declaration.rate / together)
+    if load.declaration.transform is not None:
+        from penstock.load.transform.run import stage_transformed
+
+        stage_transformed(settings, spark, load, assignment, groups)
+        return []
     reader = find_reader(load.declaration.reader)
     return reader.stage_groups(spark, assignment.source, groups, partial(stage_group, assignment))
 
 
-def explain_failure(text: str, load: Load, assignment: Assignment, chunks: list[Chunk]) -> PenstockError:
-    """Make an error from a failure of Spark itself."""
+def explain_failure(
+    failure: Exception, load: Load, assignment: Assignment, chunks: list[Chunk], spark: SparkContext
+) -> PenstockError:
+    """Make an error from a failure of Spark itself, or of a transform."""
+    text = str(failure)
     found = find_reader(load.declaration.reader).explain_failure(assignment.source, chunks, text)
+    if found is None and load.declaration.transform is not None:
+        from penstock.load.transform.failure import explain_task
+
+        found = explain_task(failure, load, group_chunks(chunks, choose_group_size(load.ranges)), spark)
     return found or StageError(
         f"Spark gave up: {first_words(text)}",
         next_step=advice.RETRY_STAGE_AFTER_LOG,
@@ -174,6 +193,10 @@ def finish_attempt(db: str, load: Load, attempt: int, chunks: list[Chunk]) -> No
         if not is_current(read_load(connection, load.load_id), attempt):
             log.warning("load %d: another driver of attempt %d has finished it.", load.load_id, attempt)
             return
+        if load.declaration.transform is not None:
+            from penstock.load.transform.run import balance_load
+
+            balance_load(connection, load, attempt)
         compare_with_plan(connection, load, attempt, chunks)
         find_store(load.declaration).seal(connection, load, attempt)
         finish_staging(connection, load, attempt)

@@ -50,12 +50,12 @@ def _read_and_write(
             seen[task].add_batch(batch)
             yield task, decoder.decode(batch)
 
-    with group.open() as read, _collecting_rarely():
+    with group.open() as read, collecting_rarely():
         return write_group(assignment, chunks, decoder.schema, checked, seen, decode(read), piecewise=piecewise)
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
+def collecting_rarely() -> Iterator[None]:
     """Collect garbage rarely: records hold no cycles, and a search after each 700 objects takes a sixth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])

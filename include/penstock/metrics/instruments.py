@@ -29,6 +29,7 @@ INSTRUMENTS = (
     Instrument("penstock.rows", "counter", "{row}", "rows of published loads"),
     Instrument("penstock.quarantined", "counter", "{record}", "records that published loads sent to the quarantine"),
     Instrument("penstock.holes", "counter", "{offset}", "offsets without a visible record in published loads"),
+    Instrument("penstock.filtered", "counter", "{record}", "records that transforms filtered in published loads"),
     DURATION,
     Instrument("penstock.lag.records", "gauge", "{record}", "offsets that are not loaded yet"),
     Instrument("penstock.lag.seconds", "gauge", "s", "the age of the oldest record that is not loaded yet"),

@@ -81,6 +81,8 @@ class Load:
     rows: int | None
     quarantined: int | None
     holes: int | None
+    filtered: int | None
+    transform_sha256: str | None
     superseded_by: int | None
     cluster_id: str
     topic_id: str

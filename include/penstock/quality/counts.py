@@ -27,7 +27,8 @@ class PartitionCounts:
     """One partition of one attempt.
 
     `rows` and `quarantined` count the staged table and the quarantine within the plan's ranges; rows and records
-    outside the plan have counts of their own. `holes` is the readers' count, because a hole leaves no trace in a table.
+    outside the plan have counts of their own. `holes` is the readers' count, because a hole leaves no trace in a table;
+    `filtered` is the account of a transform.
     """
 
     partition: int
@@ -35,6 +36,7 @@ class PartitionCounts:
     rows: int
     quarantined: int
     holes: int
+    filtered: int
     unaccounted: int
     rows_outside: int
     quarantined_outside: int

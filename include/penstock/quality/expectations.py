@@ -95,10 +95,10 @@ class ExpectOffsetsToRiseStrictly(PartitionsExpectation):
 
 
 class ExpectOffsetsToBeAccountedFor(PartitionsExpectation):
-    """In every range of the plan, rows + quarantined + holes = until - from.
+    """In every range of the plan, rows + quarantined + holes + filtered = until - from.
 
     Rows are counted in the staged table, quarantined records in the quarantine. Only the holes are the readers' count,
-    because a hole leaves no trace in a table.
+    because a hole leaves no trace in a table, and the filtered records the account of the transform.
     """
 
     @classmethod
@@ -109,6 +109,7 @@ class ExpectOffsetsToBeAccountedFor(PartitionsExpectation):
             "rows": counts.rows,
             "quarantined": counts.quarantined,
             "holes": counts.holes,
+            "filtered": counts.filtered,
             "unaccounted": counts.unaccounted,
         }
         chunks = counts.samples.get("sample_unaccounted", ())

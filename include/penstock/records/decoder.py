@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.declaration.columns import ColumnType
     from penstock.declaration.formats import KeyFormat, ValueFormat
-    from penstock.declaration.pipeline import Pipeline
+    from penstock.declaration.pipeline import Column, Pipeline
     from penstock.model.records import Batch, Numbers
     from penstock.records.formats.base import Rejections
 
@@ -56,11 +56,31 @@ class Decoded:
 
 
 def layout_of(pipeline: Pipeline) -> Layout:
-    """Make the layout of a declared pipeline."""
-    fields = tuple(
-        Field(column.name, column.type, column.path, column.required, column.unit) for column in pipeline.columns
-    )
-    return Layout(fields, pipeline.value, pipeline.key, pipeline.indexes, _tombstones_of(pipeline, fields))
+    """Make the layout of the columns that a pipeline decodes. Its indexes are on the rows of the target."""
+    indexes = pipeline.indexes if pipeline.transform is None else ()
+    fields = _make_fields(pipeline.decoded)
+    return Layout(fields, pipeline.value, pipeline.key, indexes, _tombstones_of(pipeline, fields))
+
+
+def target_layout_of(pipeline: Pipeline) -> Layout:
+    """Make the layout of the rows of a pipeline's target."""
+    return Layout(_make_fields(pipeline.columns), pipeline.value, pipeline.key, pipeline.indexes)
+
+
+def _make_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
+    return tuple(Field(column.name, column.type, column.path, column.required, column.unit) for column in columns)
+
+
+def row_types(layout: Layout) -> dict[str, ColumnType]:
+    """The types of the columns of a row: those of the layout, and those that every row carries."""
+    types = {field.name: field.type for field in layout.fields}
+    carried = carried_columns(layout.key, "keep" if layout.tombstones else "poison")
+    return types | {column.name: column.type for column in carried}
+
+
+def row_schema(layout: Layout) -> pa.Schema:
+    """The Arrow schema of rows for COPY."""
+    return pa.schema([(name, arrow_type(type_)) for name, type_ in row_types(layout).items()])
 
 
 def _tombstones_of(pipeline: Pipeline, fields: Sequence[Field]) -> Tombstones | None:
@@ -79,12 +99,9 @@ class Decoder:
         self.load_id = load_id
         self.format = make_format(layout.value, layout.fields)
         self.key_type = None if layout.key is None else WHOLE_VALUE_TYPES[layout.key]
-        types = {field.name: field.type for field in layout.fields}
         self.tombstones = TombstoneReader(layout.tombstones, layout.fields) if layout.tombstones else None
-        carried = carried_columns(layout.key, "keep" if layout.tombstones else "poison")
-        types |= {column.name: column.type for column in carried}
-        self.schema = pa.schema([(name, arrow_type(type_)) for name, type_ in types.items()])
-        self.index_limits = make_index_limits(layout.indexes, types)
+        self.schema = row_schema(layout)
+        self.index_limits = make_index_limits(layout.indexes, row_types(layout))
 
     def decode(self, batch: Batch) -> Decoded:
         """Decode a batch. Every record becomes a row or a rejected record, and no record raises an error."""

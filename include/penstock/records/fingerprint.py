@@ -55,7 +55,7 @@ class LogFingerprint:
 def hash_records(offsets: Numbers, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Hashes:
     """Hash records one by one. The offset is a factor, so that two records that change places change the sum."""
     places = offsets.astype(np.uint64) * np.uint64(2) + np.uint64(1)
-    hashed: Hashes = places * (_hash_all(values) + KEY * _hash_all(keys))
+    hashed: Hashes = places * (hash_values(values) + KEY * hash_values(keys))
     return hashed
 
 
@@ -73,7 +73,8 @@ def _wrap(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _hash_all(parts: Sequence[bytes | None]) -> Hashes:
+def hash_values(parts: Sequence[bytes | None]) -> Hashes:
+    """Hash values one by one."""
     nulls = parts.count(None)
     if nulls == len(parts):
         return np.full(len(parts), NULL, np.uint64)

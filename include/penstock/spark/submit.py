@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import advice
+from penstock.declaration.transforms import find_file
 from penstock.errors import WrongUseError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
-from penstock.settings import DB, KAFKA
+from penstock.settings import DB, KAFKA, TRANSFORMS
 from penstock.spark.error_transport import DriverOutput
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ CONF = {
 # and 14.7 s.
 LITTLE_RANGE = 250
 WITHOUT_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# The input of the tasks that write rows is made once. If it is lost with an executor, the attempt fails: made again, it
+# could give rows to tasks in another way, and a row could miss all tasks that still run.
+OF_TRANSFORM = {"spark.stage.maxConsecutiveAttempts": "1"}
 LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -94,25 +98,46 @@ class Submission:
 
 
 def make_submission(
-    settings: Settings, load_id: int, attempt: int, reader: str, folder: Path, ranges: Sequence[Range] = ()
+    settings: Settings,
+    load_id: int,
+    attempt: int,
+    reader: str,
+    folder: Path,
+    ranges: Sequence[Range] = (),
+    transform: str | None = None,
 ) -> Submission:
     """Make a submission of the stage job for ranges; `folder` must last until the job has ended."""
-    return _make_submission(settings, "stage.py", (load_id, attempt), reader, folder, ranges)
+    return _make_submission(settings, "stage.py", (load_id, attempt), reader, folder, ranges, transform)
 
 
 def _make_submission(
-    settings: Settings, job: str, numbers: tuple[int, ...], reader: str, folder: Path, ranges: Sequence[Range]
+    settings: Settings,
+    job: str,
+    numbers: tuple[int, ...],
+    reader: str,
+    folder: Path,
+    ranges: Sequence[Range],
+    transform: str | None = None,
 ) -> Submission:
-    """Make a submission; the package is zipped into `folder`."""
+    """Make a submission; the package is zipped into `folder`. The file of a transform is checked before that."""
+    if transform is not None:
+        find_file(transform, settings.find_transforms())
     master = tolerate_failures(settings.spark_master)
     return Submission(
         application=str(find_application(job)),
         application_args=tuple(map(str, numbers)),
         master=master,
-        conf=CONF | (LOCAL_CONF if master.startswith("local") else {}) | choose_code(ranges),
+        conf=CONF
+        | (LOCAL_CONF if master.startswith("local") else {})
+        | choose_code(ranges)
+        | (OF_TRANSFORM if transform else {}),
         py_files=str(zip_package(folder)),
         jars=",".join(map(str, find_spark_jars())) if reader == "spark" else None,
-        driver_java_options=choose_java_options(reader, sum(map(len, ranges)) if ranges else None),
+        driver_java_options=choose_java_options(
+            # The rows of a transform pass through Spark SQL with the native reader too.
+            "spark" if transform else reader,
+            sum(map(len, ranges)) if ranges else None,
+        ),
         env=make_environment(settings),
     )
 
@@ -135,7 +160,8 @@ def choose_code(ranges: Sequence[Range]) -> dict[str, str]:
 
 def make_environment(settings: Settings) -> dict[str, str]:
     """The variables of the driver beyond its parent's environment: the addresses of the services, and its Python."""
-    return {DB: settings.db, KAFKA: json.dumps(dict(settings.kafka)), **make_spark_environment()}
+    folders = {TRANSFORMS: str(settings.find_transforms().absolute())}
+    return {DB: settings.db, KAFKA: json.dumps(dict(settings.kafka)), **folders, **make_spark_environment()}
 
 
 def make_spark_environment() -> dict[str, str]:
@@ -206,7 +232,8 @@ def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
     with concerning(load=load):
-        _submit(settings, "stage.py", (load_id, attempt), load.declaration.reader, log, load.ranges)
+        declared = load.declaration
+        _submit(settings, "stage.py", (load_id, attempt), declared.reader, log, load.ranges, declared.transform)
 
 
 def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None:
@@ -215,10 +242,16 @@ def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None
 
 
 def _submit(
-    settings: Settings, job: str, numbers: tuple[int, ...], reader: str, log: TextIO, ranges: Sequence[Range] = ()
+    settings: Settings,
+    job: str,
+    numbers: tuple[int, ...],
+    reader: str,
+    log: TextIO,
+    ranges: Sequence[Range] = (),
+    transform: str | None = None,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        submission = _make_submission(settings, job, numbers, reader, Path(folder), ranges)
+        submission = _make_submission(settings, job, numbers, reader, Path(folder), ranges, transform)
         output, exit_code = run_submission(submission, log)
     if exit_code != 0:
         raise output.find_error(exit_code)

@@ -41,6 +41,7 @@ class WrittenChunk:
     holes: int
     won: bool
     first_hole: int | None = None  # unknown for a chunk that another try has written
+    log_hash: int | None = None  # known for such a chunk only
 
 
 class RowStream:
@@ -92,6 +93,10 @@ class RowStream:
                 load=self.assignment.load_id,
                 next_step=advice.COMPARE_TARGET,
             )
+
+    def accept(self, rows: int) -> None:
+        """Count rows that PostgreSQL has accepted."""
+        self.accepted += rows
 
     def describe_chunk(self, task: int, checked: CheckedChunk) -> WrittenChunk:
         """Give the counts of a chunk that has been written."""

@@ -268,6 +268,7 @@ class LoadEntry(Document):
     rows: int | None
     quarantined: int | None
     holes: int | None
+    filtered: int | None = Field(description="the records that the transform made no row of")
     cause: str | None
     run_id: str
     run_link: str | None = Field(description="the path of the run in Airflow; null if it ran elsewhere")
@@ -296,6 +297,7 @@ class RangeEntry(Document):
     rows: int | None
     quarantined: int | None
     holes: int | None
+    filtered: int | None
 
 
 class Progress(Document):

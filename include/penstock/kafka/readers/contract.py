@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from penstock.errors import PenstockError
     from penstock.model.log import Isolation
@@ -84,6 +87,12 @@ class StageGroup(Protocol):
     def __call__(self, chunks: Sequence[Chunk], group: OpenGroup) -> Sequence[Outcome]: ...
 
 
+class DecodeGroup(Protocol):
+    """Decodes a group of chunks inside a Spark task, to batches of a DataFrame."""
+
+    def __call__(self, chunks: Sequence[Chunk], group: OpenGroup) -> Iterator[pa.RecordBatch]: ...
+
+
 class Reader(Protocol):
     """A reader: it distributes groups of chunks over Spark tasks, and passes each group's records to `stage`."""
 
@@ -91,6 +100,19 @@ class Reader(Protocol):
         self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
         """Stage the groups. Returns the number of each chunk's task, and whether this run wrote the chunk."""
+
+    def open_frame(
+        self,
+        session: SparkSession,
+        source: Source,
+        groups: Sequence[Sequence[Chunk]],
+        decode: DecodeGroup,
+        schema: StructType,
+    ) -> DataFrame:
+        """Open the decoded records of the groups as a DataFrame. Spark may read a group never, or more than once."""
+
+    def confirm_holes(self, source: Source, chunks: Sequence[Chunk], holed: Collection[int]) -> None:
+        """Refuse holes of the tasks `holed` that may have been records, as far as the tasks could not do that."""
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
         """Find the error behind the text of an exception of Spark; None if nothing more is known than the text."""

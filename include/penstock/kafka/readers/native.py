@@ -23,9 +23,12 @@ from penstock.spark.error_transport import TaskError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
+    import pyarrow as pa
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-    from penstock.kafka.readers.contract import Part, Source, StageGroup
+    from penstock.kafka.readers.contract import DecodeGroup, Part, Source, StageGroup
     from penstock.model.ranges import Chunk
 
 log = logging.getLogger(__name__)
@@ -78,6 +81,28 @@ class NativeReader:
         # An RDD of numbers, because a DataFrame would start the SQL engine, which takes 2 to 3 CPU seconds.
         numbers = context.parallelize(range(len(groups)), len(groups))
         return list(numbers.mapPartitions(_make_task(source, groups, stage)).collect())
+
+    def open_frame(
+        self,
+        session: SparkSession,
+        source: Source,
+        groups: Sequence[Sequence[Chunk]],
+        decode: DecodeGroup,
+        schema: StructType,
+    ) -> DataFrame:
+        """Open the groups as a DataFrame, each in a partition of its own."""
+
+        def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in (number for part in parts for number in part["id"].to_pylist()):
+                try:
+                    yield from decode(groups[number], open_group(source, groups[number]))
+                except PenstockError as error:
+                    raise TaskError(error) from None
+
+        return session.range(0, len(groups), 1, len(groups)).mapInArrow(run, schema)
+
+    def confirm_holes(self, source: Source, chunks: Sequence[Chunk], holed: Collection[int]) -> None:
+        """Nothing: the tasks have checked the log starts."""
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:  # noqa: ARG002
         """None: the errors of this reader reach the driver complete."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +22,13 @@ from penstock.model.records import NO_TIMESTAMP, Batch
 from penstock.spark.error_transport import TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-    from penstock.kafka.readers.contract import Part, Source, StageGroup
+    from penstock.kafka.readers.contract import DecodeGroup, Part, Source, StageGroup
     from penstock.model.log import PartitionLog
     from penstock.model.ranges import Chunk
     from penstock.model.records import Headers
@@ -69,6 +71,41 @@ class SparkReader:
         rows = union.mapInArrow(make_task(groups, stage), RESULT).collect()
         confirm_holes(source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
         return [(row["task"], row["won"]) for row in rows]
+
+    def open_frame(
+        self,
+        session: SparkSession,
+        source: Source,
+        groups: Sequence[Sequence[Chunk]],
+        decode: DecodeGroup,
+        schema: StructType,
+    ) -> DataFrame:
+        """Open the groups as a DataFrame, each in a partition of its own.
+
+        Each record names its group, because a transform may unite the DataFrame with others, and so number the
+        partitions in another way.
+        """
+        check_log(source, [chunk for group in groups for chunk in group])
+        frames = [
+            open_group(session, source, group).selectExpr(f"{number} as piece", "*")
+            for number, group in enumerate(groups)
+        ]
+
+        def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            first = next((part for part in parts if len(part)), None)
+            if first is None:
+                return
+            group = groups[first["piece"][0].as_py()]
+            try:
+                yield from decode(group, _open_once(group, chain([first], parts)))
+            except PenstockError as error:
+                raise TaskError(error) from None
+
+        return _unite(frames).mapInArrow(run, schema)
+
+    def confirm_holes(self, source: Source, chunks: Sequence[Chunk], holed: Collection[int]) -> None:
+        """Refuse holes that the log start has passed since; the first hole of a chunk is not known."""
+        confirm_holes(source, chunks, dict.fromkeys(holed))
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
         """Look at the log: Spark's text does not distinguish loss from delay, or one partition from another."""
@@ -137,14 +174,9 @@ def make_task(
         context = TaskContext.get()
         assert context is not None, "runs in a Spark task"  # noqa: S101
         group = groups[context.partitionId()]
-        opened = OpenGroup(
-            open=lambda: nullcontext(read_parts(group, parts)),
-            find_log_starts=None,
-            can_open_again=False,
-            is_retry=context.attemptNumber() > 0,
-        )
+        opened = _open_once(group, parts)
         try:
-            written = stage(group, opened)
+            written = stage(group, replace(opened, is_retry=context.attemptNumber() > 0))
         except PenstockError as error:
             raise TaskError(error) from None  # the reason is in native.py
         yield pa.RecordBatch.from_pydict(
@@ -157,6 +189,15 @@ def make_task(
         )
 
     return run
+
+
+def _open_once(group: Sequence[Chunk], parts: Iterator[pa.RecordBatch]) -> OpenGroup:
+    return OpenGroup(
+        open=lambda: nullcontext(read_parts(group, parts)),
+        find_log_starts=None,
+        can_open_again=False,
+        is_retry=False,
+    )
 
 
 def check_log(source: Source, chunks: Sequence[Chunk]) -> None:

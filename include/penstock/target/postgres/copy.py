@@ -23,13 +23,14 @@ from penstock.target.postgres.table import STAGE_SCHEMA
 from penstock.target.row_stream import RowStream, WrittenChunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Never
 
     from penstock.kafka.readers.contract import CheckedChunks
     from penstock.model.ranges import Chunk
     from penstock.records.decoder import Decoded
     from penstock.records.fingerprint import LogFingerprint
+    from penstock.records.rejection import RejectedRecord
     from penstock.target.assignment import Assignment
 
 CONNECTION = {
@@ -71,7 +72,7 @@ def write_group(
     try:
         with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
             cursor.execute("begin")
-            done = _find_done(cursor, assignment, chunks)
+            done = find_done(cursor, assignment, chunks)
             if done is not None:
                 return done
             stream = RowStream(assignment, decoded)
@@ -80,13 +81,13 @@ def write_group(
                 copy(cursor, schema, stream)
                 _write_quarantine(cursor, stream)
             written = [stream.describe_chunk(chunk.task, checked.chunks[chunk.task]) for chunk in chunks]
-            if not _settle(cursor, assignment, chunks, written, seen):
+            if not settle(cursor, assignment, chunks, written, seen):
                 cursor.execute("rollback")
-                return _find_done(cursor, assignment, chunks) or _raise_vanished(assignment, chunks)
+                return find_done(cursor, assignment, chunks) or _raise_vanished(assignment, chunks)
             cursor.execute("commit")
             return written
     except AdbcError as error:
-        raise _make_copy_error(
+        raise make_copy_error(
             error, assignment, chunks
         ) from None  # the text of `error` quotes values of rows, and may contain the password
 
@@ -130,11 +131,16 @@ def _copy_stream(cursor: Any, schema: pa.Schema, stream: RowStream) -> None:  # 
 def _copy_pieces(cursor: Any, _: pa.Schema, stream: RowStream) -> None:  # noqa: ANN401
     """COPY batch by batch, and quarantine the records of rows that PostgreSQL refuses."""
     for task, part in stream.parts():
-        for place, error in _copy_halves(cursor, stream, part.rows):
+        for place, error in copy_halves(cursor, stream.assignment, part.rows, stream.accept):
             stream.refuse(task, part, place, quote_refusal(error))
 
 
-def _copy_halves(cursor: Any, stream: RowStream, rows: pa.RecordBatch) -> Iterator[tuple[int, AdbcError]]:  # noqa: ANN401
+def copy_halves(
+    cursor: Any,  # noqa: ANN401
+    assignment: Assignment,
+    rows: pa.RecordBatch,
+    accept: Callable[[int], None],
+) -> Iterator[tuple[int, AdbcError]]:
     """COPY rows, and yield the places of refused rows. A refused piece is halved until it is one row."""
     waiting = [(0, len(rows))]
     while waiting:
@@ -143,8 +149,8 @@ def _copy_halves(cursor: Any, stream: RowStream, rows: pa.RecordBatch) -> Iterat
         piece = rows.take(pa.array(range(start, start + count)))
         cursor.execute("savepoint piece")
         try:
-            cursor.adbc_ingest(stream.assignment.table, piece, mode="append", db_schema_name=STAGE_SCHEMA)
-            stream.accepted += count
+            cursor.adbc_ingest(assignment.table, piece, mode="append", db_schema_name=STAGE_SCHEMA)
+            accept(count)
         except AdbcError as error:
             if not is_refusal(error.sqlstate, str(error)):
                 raise
@@ -157,33 +163,42 @@ def _copy_halves(cursor: Any, stream: RowStream, rows: pa.RecordBatch) -> Iterat
 
 
 def _write_quarantine(cursor: Any, stream: RowStream) -> None:  # noqa: ANN401
-    rejected = stream.take_quarantine()
+    write_rejected(cursor, stream.assignment, stream.take_quarantine())
+
+
+def write_rejected(cursor: Any, assignment: Assignment, rejected: Sequence[RejectedRecord]) -> None:  # noqa: ANN401
+    """COPY rejected records into the quarantine."""
     if rejected:
-        batch = make_quarantine(stream.assignment.load_id, stream.assignment.attempt, rejected)
+        batch = make_quarantine(assignment.load_id, assignment.attempt, rejected)
         cursor.adbc_ingest("quarantine", batch, mode="append", db_schema_name="penstock")
 
 
-def _find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[WrittenChunk] | None:  # noqa: ANN401
+def find_done(cursor: Any, assignment: Assignment, chunks: Sequence[Chunk]) -> list[WrittenChunk] | None:  # noqa: ANN401
     """Find the counts of these chunks if another try has written them; refuse an attempt that is not current."""
     tasks = [chunk.task for chunk in chunks]
     cursor.execute(compose_find(), (assignment.load_id, assignment.attempt, min(tasks), max(tasks)))
     found = cursor.fetchall()
-    if not found or not found[0][0]:
+    refuse_old_attempt(assignment, current=bool(found) and found[0][0])
+    written = {row[1]: row[2:] for row in found if row[1] is not None}
+    if not written:
+        return None
+    for chunk in chunks:
+        bounds = written[chunk.task][3:6] if chunk.task in written else None
+        if bounds is None or Range(*bounds) != chunk.range:
+            raise _refuse_bounds(assignment, chunk, Range(*bounds) if bounds else None)
+    found_chunks = ((chunk.task, written[chunk.task]) for chunk in chunks)
+    return [WrittenChunk(task, row[0], row[1], row[2], won=False, log_hash=row[6]) for task, row in found_chunks]
+
+
+def refuse_old_attempt(assignment: Assignment, *, current: bool) -> None:
+    """Refuse to write for an attempt that is not current."""
+    if not current:
         raise FencedError(
             f"attempt {assignment.attempt} is not the current attempt any more; its staged rows are dropped.",
             pipeline=assignment.pipeline,
             load=assignment.load_id,
             next_step=advice.WAIT_FOR_OTHER_ATTEMPT,
         )
-    written = {row[1]: row[2:] for row in found if row[1] is not None}
-    if not written:
-        return None
-    for chunk in chunks:
-        bounds = written[chunk.task][3:] if chunk.task in written else None
-        if bounds is None or Range(*bounds) != chunk.range:
-            raise _refuse_bounds(assignment, chunk, Range(*bounds) if bounds else None)
-    counts = ((chunk.task, written[chunk.task][:3]) for chunk in chunks)
-    return [WrittenChunk(task, rows, quarantined, holes, won=False) for task, (rows, quarantined, holes) in counts]
 
 
 def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range | None) -> StageError:
@@ -196,7 +211,7 @@ def _refuse_bounds(assignment: Assignment, chunk: Chunk, found: Range | None) ->
     )
 
 
-def _settle(
+def settle(
     cursor: Any,  # noqa: ANN401
     assignment: Assignment,
     chunks: Sequence[Chunk],
@@ -225,7 +240,7 @@ def _raise_vanished(assignment: Assignment, chunks: Sequence[Chunk]) -> Never:
     )
 
 
-def _make_copy_error(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) -> StageError:
+def make_copy_error(error: AdbcError, assignment: Assignment, chunks: Sequence[Chunk]) -> StageError:
     return StageError(
         f"PostgreSQL ended the COPY of task {chunks[0].task}: {quote_server(error, assignment)}.",
         pipeline=assignment.pipeline,

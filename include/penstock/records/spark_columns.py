@@ -1,0 +1,136 @@
+"""Columns on their way through Spark: from decoded rows to a DataFrame, and from the DataFrame of a transform to rows.
+
+Spark has no uuid, no json and no time that it could compute with: these are texts in a DataFrame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.records.columns.conversions import arrow_type, make_conversion
+from penstock.records.columns.index_limits import make_index_limits
+from penstock.records.decoder import row_schema, row_types
+from penstock.records.rejection import Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.declaration.columns import ColumnType
+    from penstock.records.decoder import Layout
+
+_TEXTS = ("text", "varchar", "char")
+_WRITTEN_AS_TEXT = ("time", "uuid", "json", "jsonb")
+
+
+def spark_schema(layout: Layout) -> pa.Schema:
+    """The Arrow schema of a DataFrame with the columns of a layout, without `_load_id`: a transform never sees it."""
+    types = {name: type_ for name, type_ in row_types(layout).items() if name != "_load_id"}
+    return pa.schema([(name, _arrow_of(type_)) for name, type_ in types.items()])
+
+
+def _arrow_of(type_: ColumnType) -> pa.DataType:
+    return pa.string() if type_.family in _WRITTEN_AS_TEXT else arrow_type(type_)
+
+
+def make_frame(layout: Layout) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Make the function that turns decoded rows into a batch of a DataFrame."""
+    schema = spark_schema(layout)
+    writers = [(name, _TO_TEXT.get(row_types(layout)[name].family)) for name in schema.names]
+
+    def convert(rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [rows[name] if writer is None else writer(rows[name]) for name, writer in writers]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return convert
+
+
+_TO_TEXT: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "time": lambda array: array.cast(pa.string()),
+    "uuid": lambda array: pa.array([None if each is None else str(UUID(bytes=each)) for each in array.to_pylist()]),
+    "json": lambda array: array,
+    # The first byte is the version of jsonb's wire format.
+    "jsonb": lambda array: pc.binary_slice(array, 1).cast(pa.string()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows:
+    """Rows for COPY, and the rows that the target cannot hold, by their index in the batch of the DataFrame."""
+
+    rows: pa.RecordBatch
+    rejections: dict[int, Rejection]
+
+
+class RowMaker:
+    """Makes rows for COPY from the batches of a transformed DataFrame."""
+
+    def __init__(self, layout: Layout, load_id: int) -> None:
+        self.load_id = load_id
+        self.schema = row_schema(layout)
+        self._types = row_types(layout)
+        self._required = {field.name for field in layout.fields if field.required}
+        self._limits = make_index_limits(layout.indexes, self._types)
+
+    def make(self, batch: pa.RecordBatch) -> MadeRows:
+        """Make the rows of a batch. A value that its column cannot hold rejects its row, and raises no error."""
+        rejections: dict[int, Rejection] = {}
+        columns = {
+            name: self._load_ids(len(batch)) if name == "_load_id" else self._convert(name, batch[name], rejections)
+            for name in self._types
+        }
+        for limit in self._limits:
+            for index, rejection in limit.find_rejections(columns):
+                rejections.setdefault(index, rejection)
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=self.schema)
+        if rejections:
+            rows = rows.filter(pa.array([index not in rejections for index in range(len(rows))]))
+        return MadeRows(rows, rejections)
+
+    def _load_ids(self, count: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self.load_id, pa.int64()), count)
+
+    def _convert(self, name: str, array: pa.Array, rejections: dict[int, Rejection]) -> pa.Array:
+        array = pa.concat_arrays([array]) if array.offset else array
+        if name in self._required and array.null_count:
+            for index in pc.indices_nonzero(pc.is_null(array)).to_pylist():
+                rejections.setdefault(
+                    index, Rejection("missing_required", f"column {name}: the transform made no value")
+                )
+        type_ = self._types[name]
+        if type_.family not in (*_TEXTS, *_WRITTEN_AS_TEXT):
+            return array.cast(arrow_type(type_))
+        converted, found = _convert_texts(type_, array)
+        for index, rejection in found.items():
+            rejections.setdefault(index, Rejection(rejection.reason, f"column {name}: {rejection.detail}"))
+        return converted
+
+
+def _convert_texts(type_: ColumnType, array: pa.Array) -> tuple[pa.Array, dict[int, Rejection]]:
+    conversion = make_conversion(type_)
+    if type_.family in _TEXTS:
+        try:
+            return conversion.convert(array), {}
+        except Rejection:
+            return conversion.convert_all(array.to_pylist())
+    if type_.family == "time":
+        return conversion.convert_all(array.to_pylist())
+    if type_.family == "uuid":
+        return _convert_uuids(array.to_pylist())
+    return conversion.convert_all([None if text is None else text.encode() for text in array.to_pylist()])
+
+
+def _convert_uuids(texts: Sequence[str | None]) -> tuple[pa.Array, dict[int, Rejection]]:
+    values: list[Any] = []
+    rejections: dict[int, Rejection] = {}
+    for index, text in enumerate(texts):
+        try:
+            values.append(None if text is None else UUID(text).bytes)
+        except ValueError:
+            values.append(None)
+            rejections[index] = Rejection("wrong_type", "not a UUID")
+    return pa.array(values, pa.binary(16)), rejections
