@@ -49,11 +49,12 @@ class Loader:
     spark: SparkSession = field(repr=False)
     pipeline: Pipeline
     client: dict[str, str] = field(default_factory=dict)  # more settings of the Kafka client
+    transforms: Path | None = None  # the folder of transforms
 
     @property
     def settings(self) -> Settings:
         kafka = {"bootstrap.servers": self.bootstrap, **self.client}
-        return Settings(self.db, kafka, Path(os.devnull), "local[2]")
+        return Settings(self.db, kafka, Path(os.devnull), "local[2]", transforms=self.transforms)
 
     def plan(self) -> Load | None:
         """Plan a live load in a run of its own; None if there are no new records."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
+FOLDER = "transforms"  # beside the folder of the declarations
 DB_CHECKER, TRANSFORMS = "PENSTOCK_DB_CHECKER", "PENSTOCK_TRANSFORMS"
 LINEAGE, LINEAGE_TRANSPORT = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"), "OPENLINEAGE__TRANSPORT"
 LINEAGE_NAMESPACE, LINEAGE_DISABLED = "OPENLINEAGE_NAMESPACE", "OPENLINEAGE_DISABLED"
@@ -40,7 +41,7 @@ class Settings:
 
     def find_transforms(self) -> Path:
         """The folder of transforms; without one, that beside the folder of the declarations."""
-        return self.transforms or self.pipelines.parent / "transforms"
+        return self.transforms or self.pipelines.parent / FOLDER
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:

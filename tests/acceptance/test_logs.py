@@ -48,7 +48,7 @@ def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are
 
         only_holes = [range_ for range_ in document["ranges"] if range_["partition"] == 2]  # type: ignore[attr-defined]
         assert only_holes == [
-            {"partition": 2, "from": 0, "until": 21, "rows": 0, "quarantined": 0, "holes": 21}
+            {"partition": 2, "from": 0, "until": 21, "rows": 0, "quarantined": 0, "holes": 21, "filtered": 0}
         ]  # twenty aborted records and their marker
         assert load()["state"] == "empty"
 

@@ -126,8 +126,8 @@ def test_the_events_of_a_load_name_topic_table_columns_checks_and_offsets(
     offsets = ended["run"]["facets"]["penstock_offsets"]
     assert (offsets["load"], offsets["kind"]) == (load_id, "live")
     assert offsets["ranges"] == [
-        {"partition": 0, "from": 0, "until": 40, "rows": 40, "quarantined": 0, "holes": 0},
-        {"partition": 1, "from": 0, "until": 3, "rows": 1, "quarantined": 1, "holes": 1},
+        {"partition": 0, "from": 0, "until": 40, "rows": 40, "quarantined": 0, "holes": 0, "filtered": 0},
+        {"partition": 1, "from": 0, "until": 3, "rows": 1, "quarantined": 1, "holes": 1, "filtered": 0},
     ]
 
 

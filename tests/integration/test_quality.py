@@ -95,7 +95,7 @@ def test_whole_load_with_holes_and_quarantine_is_validated_partition_by_partitio
     )
     assert set(found) == {(name, part, "builtin", "error", True) for name in BUILTIN for part in (0, 1)}
     assert observed(db, load_id, ACCOUNTED, 0) == {
-        "planned": 100, "rows": 97, "quarantined": 1, "holes": 2, "unaccounted": 0,
+        "planned": 100, "rows": 97, "quarantined": 1, "holes": 2, "filtered": 0, "unaccounted": 0,
     }  # fmt: skip
 
 
@@ -174,7 +174,8 @@ def test_missing_row_holds_the_load_and_names_the_chunk_that_lacks_it(db: str) -
     verdict = held(db, load_id)
     assert failures(db, load_id) == {(ACCOUNTED, 1)}
     assert observed(db, load_id, ACCOUNTED, 1) == {
-        "planned": 200, "rows": 197, "quarantined": 1, "holes": 1, "unaccounted": 1, "chunks": [[550, 600]],
+        "planned": 200, "rows": 197, "quarantined": 1, "holes": 1, "filtered": 0, "unaccounted": 1,
+        "chunks": [[550, 600]],
     }  # fmt: skip
     assert (verdict.cause or "").startswith(f"{ACCOUNTED} partition 1: planned 200, rows 197, ")
 

@@ -24,7 +24,7 @@ No row of load {load} is published, and {blocked}
 |---|---|
 | pipeline | `{pipeline}`, into `{target}` |
 | ranges | {ranges} |
-| records | {rows} rows, {quarantined} quarantined, {holes} holes |
+| records | {rows} rows, {quarantined} quarantined, {holes} holes{filtered} |
 
 **Failed checks**
 
@@ -59,6 +59,7 @@ def write_body(load: Load, failed: Sequence[CheckResult], count: int, staged: st
         rows=_count(load.rows),
         quarantined=_count(load.quarantined),
         holes=_count(load.holes),
+        filtered=f", {_count(load.filtered)} filtered" if load.declaration.transform else "",
         checks="\n".join(rows),
         staged=staged,
         blocked="its pipeline loads nothing more until it is settled." if live else "its pipeline continues.",

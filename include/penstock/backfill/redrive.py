@@ -110,6 +110,12 @@ def redrive(
     dry_run: bool = False,
 ) -> Redriven:
     """Publish the selected records that pass today's declaration, rules and checks; a dry run only counts them."""
+    if pipeline.transform is not None:
+        raise WrongUseError(
+            f"the transform {pipeline.transform} makes the rows of this pipeline, and a redrive runs without Spark.",
+            pipeline=pipeline.name,
+            next_step=advice.replace_range(pipeline.name),
+        )
     outcome, decision = Redriven(), _Decision(who, why)
     last = None
     while records := _choose(settings.db, selection, last):

@@ -10,7 +10,7 @@ import typer
 
 from penstock.declaration.pipeline import Pipeline, join_errors, read_each, read_named
 from penstock.errors import DeclarationError
-from penstock.settings import PIPELINES, Settings, read_settings
+from penstock.settings import FOLDER, PIPELINES, TRANSFORMS, Settings, read_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 Name = Annotated[str, typer.Argument(help="The pipeline's name.")]
@@ -67,6 +67,12 @@ def choose_each(folder: Path, names: list[str] | None) -> Chosen:
         [each for _, each in read if isinstance(each, Pipeline)],
         [Broken(name, each) for name, each in read if isinstance(each, DeclarationError)],
     )
+
+
+def find_transforms() -> Path:
+    """The folder of transforms, found as the stage job finds it."""
+    given = os.environ.get(TRANSFORMS)
+    return Path(given) if given else find_folder().parent / FOLDER
 
 
 def choose_pipelines(folder: Path, names: list[str] | None) -> list[Pipeline]:

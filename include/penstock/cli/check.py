@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 
 from penstock.cli import output
-from penstock.cli.arguments import Json, Names, choose_pipelines, find_folder, read_environment
+from penstock.cli.arguments import Json, Names, choose_pipelines, find_folder, find_transforms, read_environment
 from penstock.declaration.pipeline import Pipeline
+from penstock.declaration.transforms import find_each_file
 
 if TYPE_CHECKING:
     from penstock.doctor.services import Finding
@@ -27,6 +28,7 @@ def check(
 
     with output.exit_on_error(as_json=json):
         pipelines = choose_pipelines(find_folder(), names)
+        find_each_file(pipelines, find_transforms())
         findings = [] if offline else check_services(read_environment(), pipelines)
         if json:
             output.print_json(_describe(pipelines, findings))

@@ -69,9 +69,11 @@ def _describe(settings: Settings, pipeline: Pipeline, load: "Load | None") -> di
 
 
 def _print(settings: Settings, load: "Load") -> None:
-    table = Table("partition", "from", "until", "rows", "quarantined", "holes", "filtered", box=None, pad_edge=False)
+    names = ["partition", "from", "until", "rows", "quarantined", "holes"]
+    names += ["filtered"] if load.declaration.transform else []
+    table = Table(*names, box=None, pad_edge=False)
     for range_ in _read_ranges(settings, load):
-        table.add_row(*(str(value) for value in range_.values()))
+        table.add_row(*(str(range_[name]) for name in names))
     output.results.print(table)
 
 

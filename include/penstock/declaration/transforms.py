@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, StrictStr
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.declaration.columns import ColumnType
+    from penstock.declaration.pipeline import Pipeline
 
-FOLDER = "transforms"
 TRANSFORM = "[a-z][a-z0-9_]{0,62}:[A-Za-z_][A-Za-z0-9_]{0,62}"
 
 
@@ -63,6 +63,20 @@ def find_file(transform: str, folder: Path) -> Path:
         what = f"{path}: no function {function}{suggest(function, named)}; there are: {', '.join(named) or 'none'}."
         raise DeclarationError(what, next_step=next_step)
     return path
+
+
+def find_each_file(pipelines: Iterable[Pipeline], folder: Path) -> None:
+    """Find the files of all transforms; one error names all mistakes."""
+    mistakes: list[DeclarationError] = []
+    for pipeline in pipelines:
+        if pipeline.transform is not None:
+            try:
+                find_file(pipeline.transform, folder)
+            except DeclarationError as error:
+                mistakes.append(error)
+    if mistakes:
+        what = "\n".join(dict.fromkeys(error.what for error in mistakes))
+        raise DeclarationError(what, next_step=mistakes[0].next_step)
 
 
 def _list_names(tree: ast.Module) -> Iterator[str]:

@@ -194,7 +194,7 @@ order by found limit %(most)s
 select array[c.from_offset, c.until_offset] as found
 from penstock.stage_task c
 where c.load_id = %(load_id)s and c.attempt = %(attempt)s and c.partition = %(partition)s
-  and c.until_offset - c.from_offset - c.holes
+  and c.until_offset - c.from_offset - c.holes - c.filtered
       <> (select count(*) from {staged} s
           where s._partition = c.partition and s._offset >= c.from_offset and s._offset < c.until_offset)
        + (select count(*) from penstock.quarantine q

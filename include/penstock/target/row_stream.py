@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +41,7 @@ class WrittenChunk:
     holes: int
     won: bool
     first_hole: int | None = None  # unknown for a chunk that another try has written
-    log_hash: int | None = None  # known for such a chunk only
+    log_hash: int | None = field(default=None, compare=False)  # known for such a chunk only
 
 
 class RowStream:

@@ -60,6 +60,11 @@ if TYPE_CHECKING:
 OTHER_TOPIC = "the topic is not the loaded topic; its log was not read."
 TRUNCATED = "the log was truncated: it ends before these offsets, which were loaded."
 
+TRANSFORMED = (
+    "Rows of the transform {} are compared with the fingerprint of their load, and the log with its own; "
+    "they are not made again from their records."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
@@ -77,6 +82,7 @@ class Verified:
     faults: tuple[Fault, ...]
     generation: int  # the generation that is loaded now
     loads_skipped: int = 0  # loads that an earlier verification has counted, within the days of the rotation
+    transform: str | None = None
 
     @property
     def next_steps(self) -> list[str]:
@@ -105,11 +111,12 @@ class Verified:
         found = f"{len(self.faults)} faults" if self.faults else "no fault"
         holes = ", ".join(f"{count} {kind}" for kind, count in self.holes.items())
         skipped = f" ({self.loads_skipped} loads were counted before)" if self.loads_skipped else ""
+        transformed = f" {TRANSFORMED.format(self.transform)}" if self.transform else ""
         return (
             f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted{skipped}; of {self.chunks} "
             f"chunks the log still holds {self.chunks_held}, {self.chunks_reread} of them were read again, and "
             f"{self.rows_compared} rows were compared with their records. "
-            f"Holes: {holes or 'none'}."
+            f"Holes: {holes or 'none'}.{transformed}"
         )
 
 
@@ -303,6 +310,7 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
             holes=holes,
             faults=tuple(progress.faults),
             generation=progress.source.generation,
+            transform=progress.pipeline.transform,
             **counts,
         )
         faults = [_make_row(fault) for fault in verified.faults]
