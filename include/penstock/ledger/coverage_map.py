@@ -36,6 +36,7 @@ class CoveredCell:
     first_load: int
     last_load: int
     ranges: int
+    filtered: int
 
 
 @dataclass(frozen=True, slots=True)

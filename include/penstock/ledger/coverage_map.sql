@@ -37,7 +37,8 @@ with wanted as materialized (
 select partition, width_bucket(lower(c.offsets), w.starts) as cell, min(lower(c.offsets)) as from_offset,
        max(upper(c.offsets)) as until_offset, sum(upper(c.offsets) - lower(c.offsets))::bigint as offsets,
        sum(c.rows)::bigint as rows, sum(c.quarantined)::bigint as quarantined, sum(c.holes)::bigint as holes,
-       min(c.load_id) as first_load, max(c.load_id) as last_load, count(*) as ranges
+       min(c.load_id) as first_load, max(c.load_id) as last_load, count(*) as ranges,
+       sum(c.filtered)::bigint as filtered
 from wanted w join penstock.coverage c using (partition)
 where c.generation_id = %(generation_id)s
 group by partition, width_bucket(lower(c.offsets), w.starts)
@@ -46,7 +47,7 @@ group by partition, width_bucket(lower(c.offsets), w.starts)
 -- The covered ranges that hold some offsets. %(places)s is a JSON array.
 select c.partition, s.cell, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
        upper(c.offsets) - lower(c.offsets) as offsets, c.rows, c.quarantined, c.holes, c.load_id as first_load,
-       c.load_id as last_load, 1::bigint as ranges
+       c.load_id as last_load, 1::bigint as ranges, c.filtered
 from penstock.generation g
 cross join jsonb_to_recordset(%(places)s) as s (partition int, cell int, "offset" bigint)
 join penstock.coverage c

@@ -13,6 +13,7 @@ Kind = Literal[
     "published",
     "quarantined",
     "hole",
+    "filtered",
     "unexplained_hole",
     "lost",
     "gap",
@@ -33,10 +34,11 @@ ATTENTION: tuple[Kind, ...] = (
     "quarantined",
     "published",
     "not_loaded",
+    "filtered",
     "hole",
 )
 # An unexplained hole is counted as one of these before.
-COUNTED: tuple[Kind, ...] = ("hole", "published", "quarantined")
+COUNTED: tuple[Kind, ...] = ("hole", "published", "quarantined", "filtered")
 WORDS = {"not_loaded": "not loaded", "rolled_back": "rolled back", "unexplained_hole": "unexplained holes"}
 
 
@@ -118,6 +120,7 @@ class Sums:
     first_load: int
     last_load: int
     ranges: int
+    filtered: int = 0
 
     def without(self, range_: Sums) -> Sums:
         """The same without one of its ranges."""
@@ -128,6 +131,7 @@ class Sums:
             rows=self.rows - range_.rows,
             quarantined=self.quarantined - range_.quarantined,
             holes=self.holes - range_.holes,
+            filtered=self.filtered - range_.filtered,
             ranges=self.ranges - range_.ranges,
         )
 
@@ -211,7 +215,7 @@ def fill_cells(
     cells = [Cell(start, end) for start, end in zip(fitted.starts, ends, strict=True)]
     for each in fitted.narrow:
         cell = cells[each.cell - 1]
-        _count(cell, each.offsets, each.quarantined, each.holes)
+        _count(cell, each.offsets, each.quarantined, each.holes, each.filtered)
         cell.add_load(each.first_load, each.last_load, each.ranges)
     for each in fitted.wide:
         _share_out(cells, fitted.starts, each, placed.get(each.from_offset))
@@ -230,25 +234,29 @@ def fill_cells(
 
 
 def _share_out(cells: Sequence[Cell], starts: Sequence[int], wide: Sums, placed: Mapping[int, int] | None) -> None:
-    """Share out a range of several cells. Holes go by length, and quarantined records too unless they were placed."""
+    """Share out a range of several cells by length; quarantined records go to the cells in which they were placed."""
     first = bisect_right(starts, wide.from_offset) - 1
     for number in range(first, bisect_left(starts, wide.until_offset)):
         cell = cells[number]
         start, end = max(cell.from_offset, wide.from_offset), min(cell.until_offset, wide.until_offset)
         share = [
             total * (end - wide.from_offset) // wide.offsets - total * (start - wide.from_offset) // wide.offsets
-            for total in (wide.quarantined, wide.holes)
+            for total in (wide.quarantined, wide.holes, wide.filtered)
         ]
         quarantined = min(share[0] if placed is None else placed.get(number + 1, 0), end - start)
-        _count(cell, end - start, quarantined, min(share[1], end - start - quarantined))
+        holes = min(share[1], end - start - quarantined)
+        _count(cell, end - start, quarantined, holes, min(share[2], end - start - quarantined - holes))
         cell.add_load(wide.first_load, wide.last_load, 1)
-        cell.is_estimate = cell.is_estimate or bool(wide.holes) or (bool(wide.quarantined) and placed is None)
+        cell.is_estimate = (
+            cell.is_estimate or bool(wide.holes or wide.filtered) or (bool(wide.quarantined) and placed is None)
+        )
 
 
-def _count(cell: Cell, offsets: int, quarantined: int, holes: int) -> None:
+def _count(cell: Cell, offsets: int, quarantined: int, holes: int, filtered: int) -> None:
     cell.add("quarantined", quarantined)
     cell.add("hole", holes)
-    cell.add("published", offsets - quarantined - holes)
+    cell.add("filtered", filtered)
+    cell.add("published", offsets - quarantined - holes - filtered)
 
 
 def _explain_no_hole(cell: Cell, offsets: int) -> None:

@@ -168,6 +168,7 @@ def _to_sums(cell: CoveredCell) -> Sums:
         cell.first_load,
         cell.last_load,
         cell.ranges,
+        cell.filtered,
     )
 
 
@@ -205,7 +206,7 @@ def _fill(
 
 
 def _sum_legend(cells: Iterable[Sequence[FilledCell]], fitted: Iterable[Fitted]) -> Counter[Kind]:
-    """Sum the offsets by kind. Rows, quarantined records and holes are those of the ledger."""
+    """Sum the offsets by kind. Rows, quarantined and filtered records and holes are those of the ledger."""
     legend: Counter[Kind] = Counter()
     for filled in cells:
         for cell in filled:
@@ -213,6 +214,7 @@ def _sum_legend(cells: Iterable[Sequence[FilledCell]], fitted: Iterable[Fitted])
     ranges = [each for cells_ in fitted for each in (*cells_.narrow, *cells_.wide)]
     legend["published"] = sum(each.rows for each in ranges)
     legend["quarantined"] = sum(each.quarantined for each in ranges)
+    legend["filtered"] = sum(each.filtered for each in ranges)
     legend["hole"] = sum(each.holes for each in ranges) - legend["unexplained_hole"]
     return legend
 

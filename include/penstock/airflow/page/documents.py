@@ -13,6 +13,7 @@ CellKind = Literal[
     "published",
     "quarantined",
     "hole",
+    "filtered",
     "unexplained_hole",
     "lost",
     "gap",

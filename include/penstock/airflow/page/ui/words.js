@@ -36,6 +36,7 @@ export const COVERAGE = {
   pending: { words: "being loaded", palette: "blue", pattern: "stripes" },
   quarantined: { words: "quarantined", palette: "yellow", pattern: "dots" },
   hole: { words: "holes", palette: "gray", pattern: null },
+  filtered: { words: "filtered by the transform", palette: "gray", pattern: "dots" },
   unexplained_hole: { words: "unexplained holes", palette: "red", pattern: "dots" },
   gap: { words: "gaps", palette: "orange", pattern: "frame" },
   lost: { words: "lost", palette: "red", pattern: "crosses" },
