@@ -202,9 +202,7 @@ def _find_types(pipeline: Pipeline) -> dict[str, str]:
 def _find_sources(pipeline: Pipeline) -> dict[str, Source]:
     """Find the place in a record from which each column of the target is read."""
     known = pipeline.columns if pipeline.transform is None else ()  # a transform may make a column of any fields
-    declared = {
-        column.name: Source(".".join(column.path) or WHOLE_VALUE, "TRANSFORMATION") for column in known
-    }
+    declared = {column.name: Source(".".join(column.path) or WHOLE_VALUE, "TRANSFORMATION") for column in known}
     carried = (column.name for column in carried_columns(pipeline.key, pipeline.tombstones))
     return declared | {name: Source(RECORD[name], "IDENTITY") for name in carried if name in RECORD}
 
