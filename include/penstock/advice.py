@@ -441,6 +441,10 @@ CORRECT_TRANSFORM = "correct the transform, then run the pipeline again."
 COMPARE_TRANSFORM = "compare the columns that the transform makes with `columns` in the declaration."
 
 # Results
+GRANT_RESULT_RIGHTS = (
+    "create the schema for the role, or `grant create on schema …` to it; a table that exists must belong to it."
+)
+CORRECT_RESULT_SQL = "correct the SQL of the result in the declaration, then run `penstock check` again."
 OTHER_RESULT_TABLE = "declare another table for the result, or rename the table that exists."
 LOOK_AT_RESULTS = "see the result's state in the view `penstock.results`."
 DROP_DEPENDENT_VIEWS = "drop the views that depend on the table, rebuild again, then create the views again."
@@ -469,6 +473,8 @@ def continue_rebuild(pipeline: str, table: str) -> str:
 def correct_table(pipeline: str, table: str) -> str:
     """A table that differs from what the rows give."""
     return f"`penstock rebuild {pipeline} {table}` writes the rows that differ."
+    """A result that was added or changed after rows were published."""
+    return f"`penstock rebuild {pipeline} {table}` computes it from the rows."
 
 
 def name_result(tables: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from declaring import COLUMNS, declare
 from penstock.decide.rollback import roll_back
+from penstock.doctor.services import check_services
 from penstock.errors import HeldError, WrongUseError
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.pipeline import lock_pipeline
@@ -18,10 +19,13 @@ from penstock.load.publish import publish_load
 from penstock.load.results import rebuild
 from penstock.load.results.proof import find_result_faults
 from penstock.load.results.rebuild import rebuild_result
+from penstock.status.pipelines import read_status
 from penstock.verify.run import verify_pipeline
+from privileges import superuser
 
 if TYPE_CHECKING:
     from fix_loaders import Start
+    from penstock.model.health import Health
     from producing import Account
     from whole_loads import Loader
 
@@ -65,6 +69,43 @@ def counts(loader: Loader) -> list[Any]:
     return loader.query("select customer, orders from analytics.counts order by 1")
 
 
+def health(loader: Loader) -> Health:
+    with open_ledger(loader.settings.db) as connection:
+        [status] = read_status(connection, loader.settings.kafka, [loader.pipeline])
+    return status.health
+
+
+def check(loader: Loader, *results: dict[str, Any]) -> list[tuple[bool, str]]:
+    """The findings of `penstock check` about results."""
+    found = check_services(loader.settings, [change(loader, *results).pipeline])
+    return [(each.fits, each.told) for each in found if each.what.startswith("result ")]
+
+
+def test_check_finds_mistakes_of_results_before_the_first_load(start: Start) -> None:
+    _, loader = begin(start)
+    right: list[dict[str, Any]] = [NEWEST, COUNTS | {"check": "select customer, count(*) from rows group by customer"}]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        (NEWEST | {"deleted_when": "opp = 'D'"}, 'column "opp" does not exist'),
+        (NEWEST | {"deleted_when": "exists (select from penstock.load)"}, "permission denied for schema penstock"),
+        (COUNTS | {"statements": "insert into result select amount from added"}, 'column "amount" does not exist'),
+        (COUNTS | {"statements": "delete from removed"}, "permission denied for view removed"),
+        (COUNTS | {"check": "select customer from rows, counts"}, 'relation "counts" does not exist'),
+        (NEWEST | {"table": "analytics.other"}, "exists, and it is not a result of this pipeline"),
+        (NEWEST | {"table": "locked.newest"}, "the role may not create tables in the schema locked"),
+    ]
+    with psycopg.connect(superuser(loader.settings.db)) as connection:
+        connection.execute("create schema analytics; grant all on schema analytics to public; create schema locked")
+        connection.execute("create table analytics.other (n int)")
+
+    assert [fits for fits, _ in check(loader, *right)] == [True, True]
+    assert "a row with null in customer has no place in it" in check(loader, NEWEST)[0][1]
+    for result, words in wrong:
+        [(fits, told)] = check(loader, result)
+        assert not fits
+        assert words in told
+    assert loader.query("select count(*) from pg_class where relname ~ 'newest|counts|tried'") == [(0,)]
+
+
 def test_results_change_in_the_transaction_of_the_rows(start: Start) -> None:
     account, loader = begin(start, NEWEST, COUNTS)
     load = loader.load()
@@ -88,6 +129,8 @@ def test_a_result_of_a_pipeline_with_rows_waits_for_its_rebuild(start: Start) ->
     changed.load()
 
     assert changed.query("select state from penstock.results") == [("waiting",), ("waiting",)]
+    assert "results that wait for a rebuild: analytics.newest, analytics.counts" in health(changed).cause
+    assert health(changed).next_step.startswith("`penstock rebuild orders analytics.newest`")
     for table in ("analytics.newest", "analytics.counts"):
         rebuild_result(changed.settings.db, changed.pipeline, table, "ann", lambda _: None)
     assert newest(changed) == [("c0", 6), ("c1", 9), ("c2", 8)]
@@ -185,6 +228,11 @@ def test_statements_that_fail_hold_the_load_with_the_server_s_words(start: Start
     assert "penstock rebuild orders analytics.counts" in raised.value.next_step
     assert loader.query("select state, cause from penstock.loads") == [
         ("held", "result analytics.counts: it refused a value (DivisionByZero, SQLSTATE 22012)")
+    ]
+    assert "result analytics.counts: it refused a value" in health(loader).cause
+    assert "`penstock rebuild orders analytics.counts`. Then " in health(loader).next_step
+    assert loader.query("select kind, next_step from penstock.incidents where ended_at is null") == [
+        ("held_load", health(loader).next_step)
     ]
     corrected = change(loader, COUNTS)
     account.send([order(9, "c0")])

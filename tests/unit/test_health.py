@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import advice
-from penstock.model.health import Missing, Newest, OpenFaults, OpenHold, judge, name_held_redrives
+from penstock.model.health import (
+    Missing,
+    Newest,
+    OpenFaults,
+    OpenHold,
+    judge,
+    name_held_redrives,
+    name_waiting_results,
+)
 from penstock.model.load import LoadState
 from penstock.model.log import PartitionLog
 from penstock.model.plan import Fault
@@ -39,6 +47,19 @@ def test_a_held_redrive_is_named_and_leaves_the_state_of_the_pipeline() -> None:
     assert "penstock discard 18 --why … (its records stay in the quarantine)" in named.next_step.replace("`", "")
     assert name_held_redrives(behind, [18]).next_step == behind.next_step
     assert name_held_redrives(fresh, []) == fresh
+
+
+def test_results_that_wait_for_a_rebuild_are_named_and_change_no_state() -> None:
+    fresh = judge("orders", None, (), 0, "", "")
+    done = replace(fresh, next_step=advice.NOTHING)
+    named = name_waiting_results(done, "orders", ["a.totals", "a.newest"])
+    assert (named.state, named.cause) == (
+        fresh.state,
+        f"{fresh.cause}; results that wait for a rebuild: a.totals, a.newest",
+    )
+    assert "`penstock rebuild orders a.totals`" in named.next_step
+    assert name_waiting_results(fresh, "orders", ["a.totals"]).next_step == fresh.next_step
+    assert name_waiting_results(done, "orders", []) == done
 
 
 def test_the_next_step_of_a_held_load_fits_its_kind() -> None:

@@ -15,12 +15,14 @@ from penstock.ledger.connection import connect
 from penstock.ledger.decision import autocommitting
 from penstock.ledger.migration import compare_migrations
 from penstock.ledger.roles import GIVE_ROLES, read_own_role
+from penstock.load.results.examination import examine_result
 from penstock.target.postgres.preparation import examine_target, find_missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.declaration.pipeline import Pipeline
+    from penstock.declaration.results import Result
     from penstock.ledger.connection import Connection
     from penstock.settings import Settings
 
@@ -146,6 +148,16 @@ def _check_target(connection: Connection, pipeline: Pipeline) -> Iterator[Findin
         message = f"exists; {', '.join(examined.missing_columns)} will be added"
     yield Finding(pipeline.name, what, fits=True, told=message)
     yield _check_rights(connection, pipeline)
+    for result in pipeline.results:
+        yield _check_result(connection, pipeline, result)
+
+
+def _check_result(connection: Connection, pipeline: Pipeline, result: Result) -> Finding:
+    what = f"result {result.table}"
+    try:
+        return Finding(pipeline.name, what, fits=True, told=examine_result(connection, pipeline, result))
+    except DeclarationError as error:
+        return Finding(pipeline.name, what, fits=False, told=f"{error.what} Next: {error.next_step}")
 
 
 def _check_rights(connection: Connection, pipeline: Pipeline) -> Finding:

@@ -211,8 +211,8 @@ def pass_checks(connection: Connection, load: Load) -> None:
     _change(connection, "pass_checks", load, LoadState.VALIDATED, load_id=load.load_id, attempt=load.attempt)
 
 
-def hold_load(connection: Connection, load: Load, cause: str) -> None:
-    """Hold a load for a person; `load.state` is the state it leaves."""
+def hold_load(connection: Connection, load: Load, cause: str, first_step: str | None = None) -> None:
+    """Hold a load for a person; `load.state` is the state it leaves. `first_step` comes before the decision on it."""
     where = {"load_id": load.load_id, "state": load.state, "attempt": load.attempt}
     _change(connection, "hold_load", load, LoadState.HELD, **where, cause=cause)
     record_event(connection, "penstock", load, LoadState.HELD, cause)
@@ -221,7 +221,7 @@ def hold_load(connection: Connection, load: Load, cause: str) -> None:
         IncidentKind.HELD_LOAD,
         key_of_load(load.load_id),
         cause,
-        advice.settle_held(load.load_id, load.kind),
+        " Then ".join(filter(None, (first_step, advice.settle_held(load.load_id, load.kind)))),
         load.load_id,
         load.ranges,
     )

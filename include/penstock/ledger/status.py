@@ -40,6 +40,7 @@ class PipelineRow:
     lost: int
     backfills: list[int] | None
     held_redrives: list[int] | None
+    waiting_results: list[str] | None
     verification_id: int | None
     faults: int
     first_fault: str | None

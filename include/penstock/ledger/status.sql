@@ -15,6 +15,8 @@ select p.name, g.generation_id, g.cluster_id, g.topic_id,
           and b.state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')) as backfills,
        (select array_agg(b.load_id order by b.load_id) from penstock.load b
         where b.pipeline_id = p.pipeline_id and b.kind = 'redrive' and b.state = 'held') as held_redrives,
+       (select array_agg(r.table_name order by r.result_id) from penstock.result r
+        where r.pipeline_id = p.pipeline_id and r.state <> 'current') as waiting_results,
        found.verification_id, found.faults, found.first_fault, failing.message as failure, failing.next_step as failure_step
 from penstock.pipeline p
 left join lateral (select * from penstock.generation where pipeline_id = p.pipeline_id
@@ -38,7 +40,8 @@ cross join lateral (
                      when 'staged' then l.staged_at
                      when 'validated' then l.validated_at end as since) moment) work
 left join lateral (select i.message, i.next_step from penstock.incident i
-                   where i.pipeline = p.name and i.ended_at is null and i.kind = any(%(failures)s) and i.load_id = l.load_id
+                   where i.pipeline = p.name and i.ended_at is null and i.load_id = l.load_id
+                     and case when l.state = 'held' then i.kind = 'held_load' else i.kind = any(%(failures)s) end
                    order by i.last_seen_at desc limit 1) failing on true
 left join penstock.hold h on h.pipeline_id = p.pipeline_id and h.ended_at is null
 cross join lateral (select max(verification_id) as newest, max(verification_id) filter (where share = 1) as newest_whole

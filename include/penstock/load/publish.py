@@ -84,7 +84,7 @@ def _hold(connection: Connection, load_id: int, error: ResultError) -> PenstockE
     lock_pipeline(connection, load.pipeline)
     load = read_load(connection, load_id)
     refuse_unless_validated(load)
-    ledger_load.hold_load(connection, load, error.what)
+    ledger_load.hold_load(connection, load, error.what, error.next_step)
     connection.commit()
     next_step = f"{error.next_step} Then {advice.settle_held(load_id, load.kind)}"
     return HeldError(

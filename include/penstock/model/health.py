@@ -47,7 +47,7 @@ class Newest:
     has_worker: bool = True
     since: datetime | None = None  # in its state; while it is staged, since the last task that ended
     idle_seconds: float = 0.0
-    failure: str | None = None  # of its last run, with the next step
+    failure: str | None = None  # of its last run, or of its hold, with the next step
     failure_step: str | None = None
 
 
@@ -105,7 +105,7 @@ def judge(
         return Health(
             "held",
             f"load {newest.load_id}: {newest.cause}",
-            advice.settle_held(newest.load_id),
+            newest.failure_step or advice.settle_held(newest.load_id),
         )
     if other_topic:
         return Health("other_topic", other_topic + _since(hold), advice.resolve_hold("other_topic", name))
@@ -135,6 +135,15 @@ def name_held_redrives(health: Health, held: Sequence[int]) -> Health:
         return health
     what = f"{health.cause}; held redrives: load {', '.join(name_few(held))} (`penstock incidents`)"
     next_step = advice.settle_redrive(held[0]) if health.next_step == advice.NOTHING else health.next_step
+    return Health(health.state, what, next_step)
+
+
+def name_waiting_results(health: Health, name: str, waiting: Sequence[str]) -> Health:
+    """Add results that wait for a rebuild to the cause. Their tables follow the rows by their earlier declaration."""
+    if not waiting:
+        return health
+    what = f"{health.cause}; results that wait for a rebuild: {', '.join(name_few(waiting))}"
+    next_step = advice.rebuild_waiting(name, waiting[0]) if health.next_step == advice.NOTHING else health.next_step
     return Health(health.state, what, next_step)
 
 

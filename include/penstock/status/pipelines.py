@@ -23,6 +23,7 @@ from penstock.model.health import (
     judge_bad_target,
     judge_broken,
     name_held_redrives,
+    name_waiting_results,
 )
 from penstock.model.load import LoadState
 from penstock.model.plan import find_faults
@@ -171,7 +172,8 @@ def judge_pipeline(pipeline: Pipeline, row: PipelineRow | None, seen: Seen, bad_
         missing=_read_missing(row),
         found=_read_found(row),
     )
-    return name_held_redrives(bad_target or health, (row and row.held_redrives) or [])
+    health = name_waiting_results(bad_target or health, pipeline.name, (row and row.waiting_results) or [])
+    return name_held_redrives(health, (row and row.held_redrives) or [])
 
 
 def _read_newest(row: PipelineRow | None) -> Newest | None:

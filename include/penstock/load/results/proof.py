@@ -65,7 +65,10 @@ def _compare(connection: Connection, known: KnownResult, target: Target, share: 
     if result.mode == "upsert":
         compared, guards = _compare_upsert(connection, known, target, share)
         return [*_describe(compared, "keys"), *_describe(guards, "guards (deletions, and overtaken rows)")]
-    return _describe(_compare_statements(connection, result, target), "keys") if result.check else []
+    if not result.check:
+        return []
+    rows = target_identifier(target)
+    return _describe(compare_statements(connection, result, target_identifier(result.table), rows), "keys")
 
 
 def _describe(compared: Compared, noun: str) -> list[str]:
@@ -104,12 +107,14 @@ def _compare_upsert(
     return compared, found
 
 
-def _compare_statements(connection: Connection, result: Result, target: Target) -> Compared:
+def compare_statements(
+    connection: Connection, result: Result, table: sql.Identifier, target: sql.Identifier
+) -> Compared:
     """Compare a table with its check query over the view `rows`, which has all rows of the target."""
     names = [name for name, _ in result.columns or ()]
     pieces = {
-        "table": target_identifier(result.table),
-        "target": target_identifier(target),
+        "table": table,
+        "target": target,
         "columns": join_names(names),
         "key": join_names(result.key),
         "wanted": upsert.qualify("w", names),
