@@ -66,6 +66,8 @@ def _name_result() -> dict[str, sql.Composable]:
     pieces = make_pieces(name_columns(pipeline, pipeline.results[0]), NEWEST, guards_table(1))
     pieces |= {"built": sql.Identifier("rebuilt_result"), "hash": hash_key(["id"])}
     pieces |= {"old_key": sql.Identifier("r", "id"), "new_key": sql.Identifier("b", "id")}
+    pieces |= {"other_key": sql.Identifier("o", "id"), "guard_key": sql.Identifier("g", "id")}
+    pieces |= {"deleted_key": sql.Identifier("d", "id")}
     pieces |= {"old": sql.Identifier("r", "note"), "new": sql.Identifier("b", "note")}
     for name in ("winner_values", "wanted"):
         pieces[name] = sql.SQL("{}.{}").format(sql.Identifier("w"), note)

@@ -18,7 +18,6 @@ from penstock.load.results import proof, statements, upsert
 from penstock.load.results.change import Change
 from penstock.load.results.tables import refuse_other_table
 from penstock.quality.predicates import compose_no_rows
-from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
@@ -42,21 +41,25 @@ def examine_result(connection: Connection, pipeline: Pipeline, result: Result) -
     """Examine a result in a transaction of its own that is rolled back; a DeclarationError says what is wrong."""
     result = upsert.name_columns(pipeline, result)
     with connection.transaction(force_rollback=True):
+        rights = _read_rights(connection, result)
+        # PostgreSQL looks for no table in a schema that the role may not use.
+        _refuse(pipeline, rights.may_create, f"create tables in the schema {result.table.schema_name}")
         refuse_other_table(connection, pipeline, result)
-        _refuse_missing_rights(connection, pipeline, result)
+        _refuse(pipeline, rights.is_owner, f"change {result.table}, which belongs to another role")
         _try_result(connection, pipeline, result)
         notes = [_describe_state(connection, pipeline, result), *_describe_key(pipeline, result)]
     return "; ".join(notes)
 
 
-def _refuse_missing_rights(connection: Connection, pipeline: Pipeline, result: Result) -> None:
-    where = {"schema": result.table.schema_name, "table": target_identifier(result.table).as_string(None)}
-    rights = _statements.fetch_only(connection, TableRights, "check_table_rights", **where)
-    needed = {f"create tables in the schema {result.table.schema_name}": rights.may_create, "own it": rights.is_owner}
-    missing = [right for right, granted in needed.items() if not granted]
-    if missing:
+def _read_rights(connection: Connection, result: Result) -> TableRights:
+    where = {"schema": result.table.schema_name, "table": result.table.table_name}
+    return _statements.fetch_only(connection, TableRights, "check_table_rights", **where)
+
+
+def _refuse(pipeline: Pipeline, is_granted: bool, right: str) -> None:
+    if not is_granted:
         raise DeclarationError(
-            f"the role may not {' nor '.join(missing)}.", pipeline=pipeline.name, next_step=advice.GRANT_RESULT_RIGHTS
+            f"the role may not {right}.", pipeline=pipeline.name, next_step=advice.GRANT_RESULT_RIGHTS
         )
 
 
