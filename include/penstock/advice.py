@@ -473,8 +473,6 @@ def continue_rebuild(pipeline: str, table: str) -> str:
 def correct_table(pipeline: str, table: str) -> str:
     """A table that differs from what the rows give."""
     return f"`penstock rebuild {pipeline} {table}` writes the rows that differ."
-    """A result that was added or changed after rows were published."""
-    return f"`penstock rebuild {pipeline} {table}` computes it from the rows."
 
 
 def name_result(tables: Sequence[str]) -> str:
