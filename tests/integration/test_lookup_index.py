@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pytest
 from psycopg import sql
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
@@ -12,6 +13,7 @@ from sqlalchemy.pool import NullPool
 from declaring import declare
 from fix_loads import Bind, stage_rows
 from loading_process import query
+from penstock import ExpectKeyInOnePartition, ExpectKeyOrderWithinPartition, ExpectSequenceWithoutGaps
 from penstock.load.publish import publish_load
 from penstock.load.validate import validate_load
 from penstock.model.ranges import Range
@@ -88,6 +90,32 @@ def test_few_rows_are_looked_up_in_a_long_history_and_many_rows_scan_a_short_one
         assert "lateral" not in write_match(10, 10, 1)
         assert "lateral" in write_match(10, 1_000, 4)
         assert "lateral" not in write_match(10, 1_000, 100), "each leaf costs a lookup"
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        ExpectKeyOrderWithinPartition(key="customer", order_by="version"),
+        ExpectSequenceWithoutGaps(key="customer", sequence="version"),
+        ExpectKeyInOnePartition(key="customer"),
+    ],
+    ids=lambda expectation: expectation.expectation_type,
+)
+def test_the_index_of_a_check_does_not_name_a_page_for_each_staged_row(db: str, expectation: Any) -> None:
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(superuser(db)), poolclass=NullPool)
+    with engine.connect() as connection:
+        rows = (
+            "select n * 7919 % 30011 as customer, n as version, n % 4 as _partition, n as _offset, now() as _timestamp"
+            " from generate_series(1::bigint, 30000) n"
+        )
+        connection.execute(text(f"create table batch as {rows}"))
+        connection.execute(text("create index on batch (customer, _partition, version)"))
+        connection.execute(text("analyze batch"))
+        connection.execute(text("set random_page_cost = 1.1"))  # as the checks do
+        batch = PostgresBatch(connection, sql.Identifier("batch"))
+        plan = "\n".join(row["QUERY PLAN"] for row in batch.ask("explain " + expectation.write_query(batch)))
+    assert "Seq Scan on batch" in plan
+    assert "Index Scan" not in plan
 
 
 def test_texts_too_long_for_an_index_can_be_ids(db: str, bound: Bind) -> None:

@@ -40,6 +40,10 @@ class DataBatch(ABC):
         """Quote the name of a column."""
 
     @abstractmethod
+    def scan(self, columns: Sequence[str]) -> str:
+        """Some columns of all rows as a relation, for a query that puts the rows in another order."""
+
+    @abstractmethod
     def is_moment(self, column: str) -> bool:
         """Whether a column holds dates or timestamps."""
 
@@ -95,6 +99,15 @@ class PostgresBatch(DataBatch):
     def name(self, column: str) -> str:
         """Quote the name of a column."""
         return sql.Identifier(column).as_string(None)
+
+    def scan(self, columns: Sequence[str]) -> str:
+        """Read the table in its own order, because a sort costs less than an index that names a page for each row.
+
+        With the index of a check across loads the planner reads the rows in the order of their keys: 2.4M pages for 4M
+        rows, where the table has 53,000. OFFSET keeps the planner from that.
+        """
+        listed = ", ".join(map(self.name, dict.fromkeys(columns)))
+        return f"(select {listed} from {self.table} offset 0) scanned"
 
     def is_moment(self, column: str) -> bool:
         """Whether a column holds dates or timestamps."""
@@ -191,6 +204,10 @@ class SparkBatch(DataBatch):
     def name(self, column: str) -> str:
         """Quote the name of a column."""
         return "`" + column.replace("`", "``") + "`"
+
+    def scan(self, columns: Sequence[str]) -> str:  # noqa: ARG002
+        """The view: Spark reads the needed columns only."""
+        return self.table
 
     def is_moment(self, column: str) -> bool:
         """Whether a column holds dates or timestamps."""

@@ -113,7 +113,8 @@ class ExpectKeyInOnePartition(HistoryExpectation):
         key = batch.name(self.key)
         spread = (
             f"spread as {batch.materialized} (select {key}, _partition, min(_offset) as _offset,"
-            f" min(_timestamp) as first_time from {batch.table} where {key} is not null group by {key}, _partition"
+            f" min(_timestamp) as first_time from {batch.scan([self.key, '_partition', '_offset', '_timestamp'])}"
+            f" where {key} is not null group by {key}, _partition"
             f" order by {key}), homes as (select spread.*,"
             f" first_value(_partition) over by_time as first_partition,"
             f" first_value(_offset) over by_time as first_offset"

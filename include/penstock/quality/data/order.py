@@ -35,7 +35,8 @@ class ExpectKeyOrderWithinPartition(HistoryExpectation):
         reached = f"max({value}) over (partition by {key}, _partition order by _offset"
         staged = (
             f"staged as (select {key}, _partition, _offset, {value}, {reached}"
-            f" rows between unbounded preceding and 1 preceding) as reached from {batch.table}"
+            f" rows between unbounded preceding and 1 preceding) as reached"
+            f" from {batch.scan([self.key, '_partition', '_offset', self.order_by])}"
             f" where {key} is not null and {value} is not null)"
         )
         seen, before = staged, "staged.reached"
@@ -89,7 +90,9 @@ class ExpectSequenceWithoutGaps(HistoryExpectation):
         with_key = f" and {group[0]} is not null" if self.key else ""
         numbered = (
             f"staged as (select {grouped}, _offset, {number}, lag({number}) over (partition by {grouped}"
-            f" order by {number}, _offset) as before from {batch.table} where {number} is not null{with_key})"
+            f" order by {number}, _offset) as before"
+            f" from {batch.scan([*([self.key] if self.key else []), '_partition', '_offset', self.sequence])}"
+            f" where {number} is not null{with_key})"
         )
         source, before = "staged", "staged.before"
         if self.history is not None:
