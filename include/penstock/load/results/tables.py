@@ -8,6 +8,7 @@ from psycopg import sql
 
 from penstock import advice
 from penstock.errors import DeclarationError, ResultError
+from penstock.ledger.connection import describe_refusal, keep_cause
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.ledger.result import (
     KnownResult,
@@ -20,6 +21,7 @@ from penstock.ledger.result import (
 )
 from penstock.ledger.statements import Statements
 from penstock.load.results import statements, upsert
+from penstock.load.results.writer import OF_STATEMENTS
 from penstock.target.postgres.table import RESULT_SCHEMA, target_identifier
 
 if TYPE_CHECKING:
@@ -137,13 +139,21 @@ def update_results(connection: Connection, load: Load, known: list[KnownResult],
     """Apply a change that a load makes to the results of its pipeline, in the caller's transaction."""
     for each in known:
         try:
-            apply_change(connection, each, leave_to_rebuild(each, change))
+            _apply_or_refuse(connection, each, leave_to_rebuild(each, change))
         except ResultError as error:
             error.what = f"result {each.table_name}: {error.what}"
             error.next_step = advice.correct_result(load.pipeline, each.table_name)
             raise error.fill(load.pipeline, load.load_id, load.ranges) from None
     if known:
         mark_changed(connection, [each.result_id for each in known], load.load_id)
+
+
+def _apply_or_refuse(connection: Connection, known: KnownResult, change: Change) -> None:
+    """Apply a change; a table that a person altered, so that it cannot be written, is an error of the result."""
+    try:
+        apply_change(connection, known, change)
+    except OF_STATEMENTS as error:
+        raise ResultError(describe_refusal(error)) from keep_cause(error)
 
 
 def leave_to_rebuild(known: KnownResult, change: Change) -> Change:

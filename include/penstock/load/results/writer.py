@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from penstock.errors import ResultError
 from penstock.ledger.connection import describe_refusal, keep_cause
@@ -32,7 +33,11 @@ OF_STATEMENTS = (
 def run_as_writer(
     connection: Connection, statement: sql.Composable, reads: Sequence[str], writes: Sequence[str]
 ) -> None:
-    """Run statements as the role of results; a ResultError has the server's words."""
+    """Run statements as the role of results; a ResultError has the server's words.
+
+    The statements share the session with the loader. Anything that they leave there besides rows is refused, because
+    the loader would meet it with its own rights: a temporary view named pg_class, or another prepared statement.
+    """
     writer = sql.Identifier(RESULT_WRITER)
     for relation in reads:
         connection.execute(sql.SQL("grant select on {} to {}").format(sql.Identifier(relation), writer))
@@ -40,7 +45,24 @@ def run_as_writer(
         connection.execute(
             sql.SQL("grant select, insert, update, delete on {} to {}").format(sql.Identifier(relation), writer)
         )
+    before = _read_session(connection)
     try:
-        _statements.execute(connection, "run_result", statements=statement.as_string(connection))
+        _run(connection, "run_result", statements=statement.as_string(connection))
     except OF_STATEMENTS as error:
         raise ResultError(describe_refusal(error)) from keep_cause(error)
+    left = [name for name, value in _read_session(connection).items() if value != before[name]]
+    if left:
+        raise ResultError(f"its statements must write rows only, and they changed {' and '.join(left)} of the session")
+
+
+def _read_session(connection: Connection) -> dict[str, object]:
+    return _run(connection, "read_session", writer=RESULT_WRITER)
+
+
+def _run(connection: Connection, name: str, **values: object) -> dict[str, object]:
+    """Run a statement that psycopg never prepares.
+
+    The statements could put another one under its name, and a name of psycopg's would look like one of theirs.
+    """
+    cursor = connection.cursor(row_factory=dict_row)
+    return cursor.execute(_statements.texts[name].encode(), values, prepare=False).fetchone() or {}
