@@ -199,7 +199,9 @@ def test_a_rollback_its_undo_and_a_replay_send_events_about_the_ranges_that_move
     told = [(each["load"], each["kind"], each["state"]) for each in facets]
     assert told == [(load_id, "live", "rolled_back"), (load_id, "live", "published"), (replayed, "replay", "published")]
     assert [each["ranges"] for each in facets[:2]] == [both, both]
-    assert facets[2]["ranges"] == [{"partition": 0, "from": 1, "until": 3, "rows": 2, "quarantined": 0, "holes": 0}]
+    assert facets[2]["ranges"] == [
+        {"partition": 0, "from": 1, "until": 3, "rows": 2, "quarantined": 0, "holes": 0, "filtered": 0}
+    ]
     written = [event["eventTime"] for event in (moves[1], moves[3], replay)]
     assert written == sorted(written)
 
