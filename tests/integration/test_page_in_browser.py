@@ -345,7 +345,7 @@ def test_a_result_is_rebuilt_on_the_page(orders: AirflowSite, browser: Browser) 
 
 def test_a_backfill_is_cancelled_on_the_page(orders: AirflowSite, browser: Browser) -> None:
     # Without a slot in the pool the loads of the run wait.
-    pool = {"name": "penstock_backfill", "slots": 0}
+    pool = {"pool": "penstock_backfill", "slots": 0, "include_deferred": False}
     orders.api.patch("pools/penstock_backfill", json=pool).raise_for_status()
     form = {"pipeline": "orders", "what": "offsets", "offsets": ["0:0-20"], "replace": True, "records_per_load": 10}
     run = orders.trigger("penstock_backfill", **form)
