@@ -247,6 +247,7 @@ def test_only_published_live_loads_of_the_hour_that_were_not_held_are_a_usual_vo
     plan("live", 1, 4, held_at="now()")
     plan("live", 1, 5, planned_at="now() - interval '1 week 2 hours'")
     plan("live", 1, 6, state="'discarded'", published_at="null")
+    plan("live", 1, 50, state="'rolled_back'")
     for place, kind in enumerate(get_args(Kind), start=7):
         if kind != "live":
             plan(kind, 1, place)

@@ -27,12 +27,13 @@ select min(o.load_id) as load_id
 from penstock.load l join penstock.load o using (pipeline_id, generation_id) where l.load_id = %(load_id)s
 
 -- name: read_usual_volumes
--- The rows of earlier live loads that were planned at the same hour of one of the past weeks. Loads that were held are
--- left out, because their volume may have been the reason.
+-- The rows of earlier live loads that were planned at the same hour of one of the past weeks. Loads that were held or
+-- rolled back are left out, because their volume may have been the reason.
 select o.rows
 from penstock.load l
 join penstock.load o on o.pipeline_id = l.pipeline_id and o.load_id <> l.load_id and o.kind = 'live'
     and o.published_at >= l.planned_at - make_interval(weeks => %(weeks)s, days => 1) and o.held_at is null
+    and o.state = 'published'
 join generate_series(1, %(weeks)s::int) as week (n)
     on o.planned_at between l.planned_at - make_interval(weeks => n) - interval '30 minutes'
                         and l.planned_at - make_interval(weeks => n) + interval '30 minutes'
