@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any, Self
+
+import grpc  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -83,6 +88,34 @@ class Receiver(Endpoint):
 
     def take(self, request: Request) -> None:
         self.messages.append(json.loads(request.body))
+
+
+class GrpcCollector:
+    """A server of OTLP over gRPC on the loopback address that stores the exports it gets."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.server = grpc.server(ThreadPoolExecutor(1))
+        collector = self
+
+        class Service(metrics_service_pb2_grpc.MetricsServiceServicer):  # type: ignore[misc]
+            def Export(self, request: Any, _: object) -> ExportMetricsServiceResponse:  # noqa: N802
+                collector.requests.append(request)
+                return ExportMetricsServiceResponse()
+
+        metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(Service(), self.server)
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop(None).wait()
 
 
 class Mailbox:

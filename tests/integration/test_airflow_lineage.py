@@ -89,8 +89,8 @@ def test_a_run_sends_lineage_links_its_load_and_exports_metrics_with_no_key_in_a
     assert API_KEY.encode() not in b"".join(request.body for request in marquez.requests)
     assert str(address["password"]).encode() not in b"".join(request.body for request in marquez.requests)
 
-    _, state = airflow.run("penstock_rollback", load_id=load, why="a test")
-    assert state == "success"
+    run, state = airflow.run("penstock_rollback", load_id=load, why="a test")
+    assert state == "success", airflow.log("penstock_rollback", run, "roll_back")
     events = [json.loads(request.body) for request in marquez.requests]
     moves = [event for event in events if event["job"]["name"] == "penstock.traced.rollback"]
     [task] = {event["run"]["runId"] for event in events if event["job"]["name"] == "penstock_rollback.roll_back"}

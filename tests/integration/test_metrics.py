@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -31,7 +32,7 @@ from penstock.settings import Exporter, read_exporter
 from penstock.status.sampler import sample_pipelines
 from privileges import superuser
 from producing import Account, order
-from receiving import Endpoint, refused_port
+from receiving import Endpoint, GrpcCollector, refused_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,6 +202,33 @@ def read_gauges(collector: Endpoint) -> dict[str, float]:
     return {
         name.removesuffix(" gauge"): points["orders",].as_double for name, points in found.items() if " gauge" in name
     }
+
+
+def test_a_receiver_of_grpc_gets_every_metric_of_the_view(
+    db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(db, bound, 0, 10)
+    with GrpcCollector() as grpc_collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{grpc_collector.address}")
+        assert export_metrics(db, Exporter("grpc"))
+    [request] = grpc_collector.requests
+    [resource] = request.resource_metrics
+    [scope] = resource.scope_metrics
+    in_view = query(db, "select distinct regexp_replace(name, '\\.(bucket|sum|count)$', '') from penstock.metrics")
+    assert {metric.name for metric in scope.metrics} == {name for (name,) in in_view}
+    [rows] = [metric for metric in scope.metrics if metric.name == "penstock.rows"]
+    assert [point.as_double for point in rows.sum.data_points] == [10]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_receiver_of_metrics_that_never_answers_is_given_up(
+    protocol: Literal["http", "grpc"], db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(db, bound, 0, 10)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "1")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections, and never answers
+        path = "/v1/metrics" if protocol == "http" else ""
+        assert not export_metrics(db, Exporter(protocol, f"http://127.0.0.1:{silent.getsockname()[1]}{path}"))
 
 
 @pytest.mark.parametrize("fault", ["refused", "error"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+from os import pathsep
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from penstock.backfill.request import ByOffsets, Span
 from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.load.mirror import mirror_positions
 from penstock.load.plan import plan_load
+from penstock_stack.jars import find_jars
 from receiving import refused_port
 
 if TYPE_CHECKING:
@@ -56,6 +59,39 @@ def test_the_group_has_the_positions_after_loads_a_rollback_and_a_replay(kafka: 
     loader.load()
     loader.backfill(ByOffsets((Span(0, 10, 20),)), replace=True)
     assert committed(kafka, "lag_1", account.topic) == positions() == {0: 150, 1: 2}
+
+
+def test_kafkas_own_tool_shows_the_lag_of_the_group(kafka: Broker, start: Start) -> None:
+    account, loader = start(2, mirror_group="lag_tool")
+    account.send_orders(10, partition=0)
+    loader.load()
+    account.send_orders(3, partition=0, first=10)
+    account.send_orders(2, partition=1, first=13)
+
+    described = subprocess.run(
+        [
+            "java", "-Dorg.apache.logging.log4j.level=OFF", "-Xmx256m", "-XX:TieredStopAtLevel=1",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+            "--bootstrap-server", kafka.bootstrap, "--describe", "--group", "lag_tool",
+        ],
+        env={"CLASSPATH": pathsep.join(str(jar) for jar in find_jars("broker")), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=True, timeout=120,
+    ).stdout  # fmt: skip
+
+    lines = [line.split() for line in described.splitlines() if line.startswith("lag_tool")]
+    assert sorted(line[1:6] for line in lines) == [
+        [account.topic, "0", "10", "13", "3"],
+        [account.topic, "1", "0", "2", "2"],
+    ]
+
+
+def test_no_group_is_written_unless_one_is_declared(kafka: Broker, start: Start) -> None:
+    account, loader = start(1)
+    account.send_orders(1)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    before = {each.group_id for each in admin.list_consumer_groups().result(60).valid}
+    loader.load()
+    assert {each.group_id for each in admin.list_consumer_groups().result(60).valid} == before
 
 
 def test_the_offsets_of_the_group_are_never_read(kafka: Broker, start: Start) -> None:

@@ -16,6 +16,7 @@ from penstock.status.sampler import sample_pipelines
 from penstock.status.samples import read_sampled
 from privileges import superuser
 from producing import Account, order
+from proxy import LIST_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.declaration.pipeline import Pipeline
     from penstock.status.samples import SampledStatus
     from penstock_stack.broker import Broker
+    from proxy import KafkaProxy
 
 
 def _sample(db: str, kafka: Broker, pipelines: Sequence[Pipeline]) -> dict[str, SampledStatus]:
@@ -100,6 +102,20 @@ def test_a_silent_cluster_delays_no_other_and_the_last_offsets_stay(
     assert (found["near"].lag, found["near"].health.state) == (11, "new")
     assert (found["far"].lag, found["far"].health.state) == (10, "unknown")
     assert found["far"].health.cause == "Kafka did not answer within 3 s"
+
+
+def test_the_requests_of_a_sample_do_not_grow_with_its_topics(
+    db: str, make_topic: MakeTopic, faulty_network: KafkaProxy
+) -> None:
+    settings = {"bootstrap.servers": faulty_network.address}
+    pipelines = [declare(make_topic(4), name=f"p{number}") for number in range(30)]
+    for chosen in (pipelines[:1], pipelines):  # the first sample also reads the retention of each topic
+        sample_pipelines(db, lambda _: settings, chosen)
+        before = faulty_network.seen.copy()
+        assert sample_pipelines(db, lambda _: settings, chosen).errors == {}
+        asked = faulty_network.seen - before
+        assert asked[LIST_OFFSETS] == 3, asked
+        assert asked.total() <= 15, asked
 
 
 def test_a_missing_topic_and_a_late_sampler_are_named(db: str, kafka: Broker, make_topic: MakeTopic) -> None:

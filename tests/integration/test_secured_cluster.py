@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from declaring import declare
 from fix_kafka import create_topic
 from guarding import PASSWORD, Guarded, guard
 from loading_process import await_true
@@ -74,6 +77,23 @@ def test_a_wrong_password_and_a_missing_right_are_reported_without_a_secret(
     for told in map(str, (kept.value, wrong.value)):
         assert PASSWORD not in told
         assert "canary" not in told
+
+
+def test_a_missing_right_on_the_mirror_group_is_named_and_fails_nothing(
+    guarded: Guarded, make_loader: MakeLoader, caplog: pytest.LogCaptureFixture
+) -> None:
+    account, loader = start(guarded, make_loader, "ann", "mirrored_by_ann")
+    guarded.allow("ann", ResourceType.TOPIC, account.topic, AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)
+    await_true(lambda: may_read(loader), "the right is there")
+    mirrored = replace(loader, pipeline=declare(account.topic, mirror_group="ann_may_not"))
+    mirrored.client = loader.client
+
+    with caplog.at_level(logging.WARNING, "penstock"):
+        assert mirrored.plan() is None
+
+    [line] = [each for each in caplog.messages if "consumer group" in each]
+    assert "orders: its positions are not in the consumer group ann_may_not: Broker: Group authorization failed" in line
+    assert PASSWORD not in line
 
 
 def may_read(loader: Loader) -> bool:
