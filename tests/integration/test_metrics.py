@@ -88,6 +88,7 @@ def test_the_totals_of_publishes_reach_a_receiver_of_otlp(db: str, bound: Bind, 
         "penstock.loads sum": {"orders": 2, "payments": 1},
         "penstock.rows sum": {"orders": 147, "payments": 7},
         "penstock.quarantined sum": {"orders": 2, "payments": 0},
+        "penstock.filtered sum": {"orders": 0, "payments": 0},
         "penstock.holes sum": {"orders": 1, "payments": 0},
     }
     durations = found["penstock.phase.duration histogram"]
