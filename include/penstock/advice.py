@@ -445,6 +445,8 @@ GRANT_RESULT_RIGHTS = (
     "create the schema for the role, or `grant create on schema …` to it; a table that exists must belong to it."
 )
 CORRECT_RESULT_SQL = "correct the SQL of the result in the declaration, then run `penstock check` again."
+ROWS_DROPPED = "choose loads and offsets whose rows are kept: `select * from penstock.dropped_rows` lists the others."
+ROWS_DROPPED_OF_RESULT = "load the topic again into another pipeline and target, and declare the result there."
 OTHER_RESULT_TABLE = "declare another table for the result, or rename the table that exists."
 LOOK_AT_RESULTS = "see the result's state in the view `penstock.results`."
 DROP_DEPENDENT_VIEWS = "drop the views that depend on the table, rebuild again, then create the views again."

@@ -57,6 +57,7 @@ def _create_result(connection: Connection) -> None:
         connection.execute(f"create temporary table {name} as select * from analytics.newest".encode())
     connection.execute(b"create temporary table penstock_tops as select *, false as _deleted from analytics.newest")
     connection.execute(b"create temporary table penstock_ranked as select *, 1 as _place from penstock_tops")
+    connection.execute(b"create temporary table penstock_left_out as select id from analytics.newest")
     connection.execute(b"create temporary view penstock_rows as select *, 1::bigint _generation from analytics.orders")
 
 

@@ -57,6 +57,13 @@ def test_a_range_that_an_unfinished_load_has_planned_is_refused_even_to_replace(
     assert "penstock discard 9" in refusal
 
 
+def test_rows_that_were_dropped_are_never_replaced() -> None:
+    known = make_known(dropped=(LoadRange(Range(0, 10, 30), 1),))
+    [refusal] = find_refusals([Span(0, 20, 60)], known, replace=True)
+    assert refusal.startswith("partition 0 offsets [20, 30): the rows of load 1 were dropped (keep_rows_days)")
+    assert find_refusals([Span(0, 30, 60)], known, replace=True) == []
+
+
 def test_offsets_given_twice_are_refused() -> None:
     [refusal] = find_refusals([Span(0, 50, 70), Span(0, 60, 80)], make_known(), replace=False)
     assert refusal == "partition 0 offsets [60, 80): some of these offsets are given twice"

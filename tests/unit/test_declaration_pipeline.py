@@ -233,6 +233,7 @@ IDS = {"id": {"type": "int"}, "b": {"type": "json"}}
     [
         (KEEP, "key_columns", "is missing; allowed: a mapping of columns"),
         ({"key_columns": {"id": "$"}}, "key_columns", "no effect without tombstones: keep"),
+        ({"keep_rows_days": 30}, "keep_rows_days", "allowed: with results"),
         ({"key": "text", "results": [UPSERT]}, "results.0.deleted_when", "allowed: with tombstones: keep"),
         ({**KEEP, "key_columns": {"ids": "$"}}, "key_columns.ids", "did you mean id?"),
         ({**KEEP, "key_columns": {"b": "$"}}, "key_columns.b", "is json, which is no part of a key"),

@@ -25,6 +25,7 @@ class Known:
     planned: tuple[LoadRange, ...]
     gaps: tuple[Range, ...]
     origins: Mapping[int, int] = field(default_factory=dict)
+    dropped: tuple[LoadRange, ...] = ()  # covered, but their rows are past keep_rows_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ def _refuse_overlaps(ranges: Sequence[Range], known: Known, *, replace: bool) ->
     for other in find_overlaps(ranges, known.planned):
         ways = f"--resume {other.backfill} finishes it, `penstock discard {other.load} --why …` discards it"
         yield f"{other.range}: load {other.load} of backfill {other.backfill} is about to load it; {ways}"
-    if not replace:
+    if replace:
+        for other in find_overlaps(ranges, known.dropped):
+            yield f"{other.range}: the rows of load {other.load} were dropped (keep_rows_days) and cannot be replaced"
+    else:
         for other in find_overlaps(ranges, known.covered):
             yield f"{other.range}: load {other.load} has published it; choose all gaps, or replace the range"
 

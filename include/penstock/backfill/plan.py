@@ -21,7 +21,7 @@ from penstock.ledger.backfill import (
     read_planned,
 )
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.coverage import read_covered, read_gaps
+from penstock.ledger.coverage import read_covered, read_dropped, read_gaps
 from penstock.ledger.decision import OutdatedAnswersError, decide_with_kafka
 from penstock.ledger.generation import read_newest_generation, read_positions
 from penstock.ledger.load import create_load
@@ -76,6 +76,7 @@ class LedgerState:
     planned: tuple[LoadRange, ...]
     gaps: tuple[Range, ...]
     origins: Mapping[int, int]
+    dropped: tuple[LoadRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class Answers:
     def known(self) -> Known:
         """The log and the ledger together."""
         state = self.ledger
-        return Known(self.log.partitions, state.positions, state.covered, state.planned, state.gaps, state.origins)
+        ranges = (state.covered, state.planned, state.gaps)
+        return Known(self.log.partitions, state.positions, *ranges, state.origins, state.dropped)
 
 
 def preview_backfill(uri: str, kafka: Mapping[str, str], pipeline: Pipeline, request: Request) -> Draft:
@@ -272,6 +274,7 @@ def _read_ledger_state(connection: Connection, pipeline: Pipeline, pipeline_id: 
         planned=tuple(read_planned(connection, pipeline_id, generation_id)),
         gaps=tuple(read_gaps(connection, pipeline.name, generation_id)),
         origins={each.partition: each.origin for each in positions},
+        dropped=tuple(read_dropped(connection, pipeline_id, generation_id)),
     )
 
 

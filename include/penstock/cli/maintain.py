@@ -69,6 +69,7 @@ def _describe(done: "Maintained", *, dry_run: bool) -> str:
         (dropped.tables, "tables of old attempts"),
         (dropped.check_results, "results of checks"),
         (dropped.guards, "guards of deleted keys of results"),
+        (dropped.leaves, "leaves with rows past keep_rows_days"),
     ]
     parts = "; ".join(f"{count:,} {noun}" for count, noun in counts if count)
     return (

@@ -86,6 +86,7 @@ def _describe(verified: "Verified") -> dict[str, Any]:
         "chunks_reread": verified.chunks_reread,
         "rows_compared": verified.rows_compared,
         "loads_skipped": verified.loads_skipped,
+        "loads_dropped": verified.loads_dropped,
         "holes": dict(verified.holes),
         "faults": [_describe_fault(fault) for fault in verified.faults],
     }

@@ -10,6 +10,7 @@ from penstock.decide.settle import lock_with_reason
 from penstock.errors import WrongUseError, name_ranges
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.coverage import bring_back, set_aside
+from penstock.ledger.dropped import refuse_dropped
 from penstock.ledger.event import ROLLBACK_UNDONE, record_event
 from penstock.ledger.load import read_load, reading_load, republish_load, republish_sources, roll_back_load
 from penstock.ledger.redrive import give_back
@@ -55,6 +56,7 @@ def roll_back_in(connection: Connection, load_id: int, who: str, why: str) -> Ro
         return RolledBack(load, (), f"{load.pipeline}: load {load_id} is rolled back already; nothing is changed.")
     if load.state != LoadState.PUBLISHED:
         _refuse(load, advice.DISCARD_INSTEAD)
+    refuse_dropped(connection, load, [load_id])
     days = load.declaration.keep_rolled_back_days
     ranges = tuple(set_aside(connection, load))
     find_store(load.declaration).take_out(connection, load, ranges)

@@ -269,6 +269,11 @@ class Pipeline(BaseModel):
     keep_rolled_back_days: Annotated[StrictInt, Field(ge=1, le=36_500)] = Field(
         default=30, description="how many days the rows of a rolled back load are kept for an undo"
     )
+    keep_rows_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
+        default=None,
+        description="how many days after their publish the rows of the target are kept, if only the results matter; "
+        "null for ever",
+    )
     keep_quarantine_days: Annotated[StrictInt, Field(ge=1, le=36_500)] | None = Field(
         default=None,
         description="how many days the quarantined records of a published load are kept whole; their offsets and "

@@ -74,6 +74,8 @@ class Result(BaseModel):
 def find_result_mistakes(written: Mapping[str, Any], names: list[str], types: Mapping[str, Any]) -> Iterator[Mistake]:
     """Find results that no table can hold: unknown columns, a table that is declared twice, a missing part."""
     results = written.get("results")
+    if written.get("keep_rows_days") is not None and not results:
+        yield Mistake(("keep_rows_days",), "drops rows of which nothing is left; allowed: with results")
     seen = [str(written.get("target"))]
     for at, result in enumerate(results if isinstance(results, (list, tuple)) else ()):
         if not isinstance(result, Mapping):

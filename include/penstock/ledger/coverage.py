@@ -150,8 +150,14 @@ def read_covered(connection: Connection, pipeline_id: int, generation_id: int) -
     return _statements.fetch_all(connection, _make_load_range, "read_covered", **where)
 
 
+def read_dropped(connection: Connection, pipeline_id: int, generation_id: int) -> list[LoadRange]:
+    """Read the published ranges of a generation whose rows were dropped, each with its load."""
+    where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
+    return _statements.fetch_all(connection, _make_load_range, "read_dropped", **where)
+
+
 def read_covered_by_load(connection: Connection, load_id: int, partition: int) -> list[Range]:
-    """Read the ranges of a partition that a load covers."""
+    """Read the ranges of a partition that a load covers; none if its rows were dropped after their keeping time."""
     where = {"load_id": load_id, "partition": partition}
     return _statements.fetch_all(connection, Range, "read_covered_by_load", **where)
 

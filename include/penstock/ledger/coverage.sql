@@ -122,10 +122,17 @@ select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_o
 from penstock.coverage c
 where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s order by 1, 2
 
+-- name: read_dropped
+-- The published ranges of a generation whose rows were dropped after their keeping time, each with its load.
+select c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.load_id
+from penstock.coverage c join penstock.dropped_load d using (load_id)
+where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s order by 1, 2
+
 -- name: read_covered_by_load
--- The ranges of a partition that a load covers.
-select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage
-where load_id = %(load_id)s and partition = %(partition)s order by 2
+-- The ranges of a partition that a load covers; none if its rows were dropped after their keeping time.
+select partition, lower(offsets) as from_offset, upper(offsets) as until_offset from penstock.coverage c
+where load_id = %(load_id)s and partition = %(partition)s
+  and not exists (select from penstock.dropped_load d where d.load_id = c.load_id) order by 2
 
 -- name: find_published
 -- The number of loads that are published in a target, and the tables that hold them although no pipeline has them as its

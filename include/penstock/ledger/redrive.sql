@@ -3,6 +3,8 @@
 select q.load_id as source_load, q.partition, q."offset"
 from penstock.quarantined q join penstock.load l using (load_id)
 where {chosen} and q.dropped_at is null
+  -- The counts of the rows that are left of such a load could not be computed any more.
+  and not exists (select from penstock.dropped_load d where d.load_id = q.load_id)
   and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = l.pipeline_id)
   -- The quarantine has no place for the timestamp of such a record.
   and not (q.reason = 'bad_timestamp' and q.record_timestamp is null)

@@ -49,6 +49,7 @@ WRITES = {
     "coverage": ("insert", "delete"),
     "decoded": ("insert", "delete"),
     "difference": ("insert", "delete"),
+    "dropped_load": ("insert",),
     "event": ("insert",),
     "fault": ("insert",),
     "filtered": ("insert", "delete"),

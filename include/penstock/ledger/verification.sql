@@ -25,7 +25,8 @@ order by 1, 2
 
 -- name: find_leaves
 -- The leaves with the loads that they hold, and when all of these loads were counted last; null if one of them was not. A
--- load without a leaf stands alone, and so does a leaf without a published load.
+-- load without a leaf stands alone, and so does a leaf without a published load. Loads whose rows were dropped with one
+-- leaf stay together.
 with leaf as (
     select i.inhparent, b.bounds[1]::bigint as from_load, b.bounds[2]::bigint as until_load
     from pg_inherits i
@@ -35,17 +36,19 @@ with leaf as (
     where b.bounds is not null
 ),
 held as (
-    select leaf.inhparent, coalesce(leaf.from_load, l.load_id) as from_load,
-           coalesce(leaf.until_load, l.load_id + 1) as until_load, count(*) as loads,
+    select leaf.inhparent, coalesce(leaf.from_load, min(l.load_id)) as from_load,
+           coalesce(leaf.until_load, max(l.load_id) + 1) as until_load, count(*) as loads,
            coalesce(sum(l.rows), 0)::bigint as rows,
            case when bool_and(l.counted_at is not null) then min(l.counted_at) end as counted_at
     from penstock.load l
     join penstock.pipeline p using (pipeline_id)
     left join leaf on leaf.inhparent = to_regclass(l.declaration ->> 'target')
         and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
+    left join penstock.dropped_load d using (load_id)
     where p.name = %(pipeline)s
       and (l.state = 'published' or exists (select from penstock.coverage c where c.load_id = l.load_id))
-    group by 1, 2, 3
+    group by leaf.inhparent, leaf.from_load, leaf.until_load,
+             case when leaf.from_load is null then coalesce(d.leaf, l.load_id::text) end
 )
 select from_load, until_load, loads, rows, counted_at from held
 union all
@@ -110,8 +113,8 @@ where p.name = %(pipeline)s and l.state = 'published' and %(loads)s::int8multira
 order by 1
 
 -- name: find_covering_loads
--- The loads that cover a range of a pipeline, each with the leaf that holds its rows.
-select l.load_id, l.generation_id, l.declaration::text as declaration, leaf.name as leaf
+-- The loads that cover a range of a pipeline, each with the leaf that holds its rows, or held them until it was dropped.
+select l.load_id, l.generation_id, l.declaration::text as declaration, coalesce(leaf.name, d.leaf) as leaf
 from penstock.load l
 join penstock.pipeline p using (pipeline_id)
 left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::bigint as from_load,
@@ -122,6 +125,7 @@ left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::
                                            $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)) leaf
     on leaf.inhparent = to_regclass(l.declaration ->> 'target')
    and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
+left join penstock.dropped_load d using (load_id)
 where p.name = %(pipeline)s and %(loads)s::int8multirange @> l.load_id
   and exists (select from penstock.coverage c where c.load_id = l.load_id)
 order by l.load_id
@@ -134,13 +138,15 @@ where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.
 
 -- name: count_rows
 -- The rows of loads by the ranges they cover, with the known difference of the load; rows outside the ranges are
--- returned as strays.
+-- returned as strays. A load whose rows were dropped after their keeping time has none.
 with covered as (
-    select c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset, c.rows, c.row_hash,
+    select c.load_id, c.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
+           case when g.load_id is null then c.rows else 0 end as rows,
+           case when g.load_id is null then c.row_hash else 0 end as row_hash, g.load_id is not null as dropped,
            c.quarantined,
            (select count(*) from penstock.quarantine q join penstock.load l using (load_id, attempt)
             where q.load_id = c.load_id and q.partition = c.partition and c.offsets @> q."offset") as in_quarantine
-    from penstock.coverage c where c.load_id = any (%(loads)s)
+    from penstock.coverage c left join penstock.dropped_load g using (load_id) where c.load_id = any (%(loads)s)
 ),
 -- A load that a redrive or a replay has taken many offsets from covers many ranges: the range of a row is found by
 -- halving, and not by comparing the row with each range.
@@ -164,7 +170,7 @@ select c.load_id, c.partition, c.from_offset, c.until_offset, c.rows as expected
        c.in_quarantine as found_quarantined, d.rows as difference, d.row_hash as difference_hash, false as stray
 from covered c
 left join held h using (load_id, partition, from_offset)
-left join penstock.difference d using (load_id, partition)
+left join penstock.difference d on d.load_id = c.load_id and d.partition = c.partition and not c.dropped
 union all
 select load_id, partition, first, last + 1, 0, rows, 0, row_hash, 0, 0, null, null, true from held where from_offset is null
 order by 1, 2, 3
@@ -243,7 +249,8 @@ order by t.partition, t.from_offset
 -- Rows that a transform made cannot be made again by decoding.
 insert into penstock.reread (verification_id, load_id, attempt, task, covered)
 select %(verification_id)s, t.load_id, t.attempt, t.task,
-       case when %(compare)s and l.declaration ->> 'transform' is null then (
+       case when %(compare)s and l.declaration ->> 'transform' is null
+             and not exists (select from penstock.dropped_load d where d.load_id = t.load_id) then (
            select coalesce(range_agg(c.offsets * int8range(t.from_offset, t.until_offset)), '{}')
            from penstock.coverage c
            where c.load_id = t.load_id and c.partition = t.partition

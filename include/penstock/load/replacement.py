@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock import advice
 from penstock.errors import FencedError
 from penstock.ledger import coverage
+from penstock.ledger.dropped import refuse_dropped
 from penstock.ledger.load import read_load, supersede_replaced_loads
 from penstock.ledger.redrive import take_records
 from penstock.ledger.verification import count_again
@@ -36,6 +37,7 @@ def replace_covered(connection: Connection, load: Load, into: sql.Identifier | N
     The rows are moved to the table `into`, if there is one.
     """
     taken = coverage.uncover_overlaps(connection, load)
+    refuse_dropped(connection, load, sorted({overlap.load_id for overlap in taken}))
     taken.sort(key=lambda overlap: (overlap.load_id, overlap.partition))
     for (load_id, _), overlaps in groupby(taken, key=lambda overlap: (overlap.load_id, overlap.partition)):
         _replace(connection, load, read_load(connection, load_id), list(overlaps), into)

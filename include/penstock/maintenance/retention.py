@@ -9,12 +9,15 @@ from psycopg import sql
 
 from penstock.ledger import maintenance
 from penstock.ledger.coverage import forget_aside
-from penstock.ledger.event import record_event
+from penstock.ledger.dropped import OldLeaf, find_old_leaves, record_dropped
+from penstock.ledger.event import record_event, record_pipeline_event
 from penstock.ledger.load import read_load
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.ledger.result import ResultState, mark_guards_dropped, read_results
 from penstock.load.results import upsert
-from penstock.target.postgres.table import STAGE_SCHEMA
+from penstock.target.postgres.leaves import read_leaves
+from penstock.target.postgres.locks import LockRequest, lock_in_tries
+from penstock.target.postgres.table import STAGE_SCHEMA, find_default_partition, target_identifier
 from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
@@ -91,6 +94,42 @@ def drop_old_guards(connection: Connection, pipeline: Pipeline, pipeline_id: int
         if found:
             mark_guards_dropped(connection, known.result_id)
         dropped += found
+    return dropped
+
+
+def list_old_leaves(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> list[OldLeaf]:
+    """List the leaves whose rows are past `keep_rows_days`; none while a result is not computed from all rows."""
+    days = pipeline.keep_rows_days
+    if days is None:
+        return []
+    known = read_results(connection, pipeline_id)
+    current = {each.table_name for each in known if each.state == ResultState.CURRENT}
+    if (
+        any(each.state != ResultState.CURRENT for each in known)
+        or {str(each.table) for each in pipeline.results} - current
+    ):
+        return []
+    leaves = [(f"{each.schema}.{each.name}", each.from_load, each.until_load)
+              for each in read_leaves(connection, pipeline, pipeline_id)]  # fmt: skip
+    return find_old_leaves(connection, pipeline_id, leaves, days)
+
+
+def drop_old_leaves(connection: Connection, pipeline: Pipeline, pipeline_id: int) -> int:
+    """Drop old leaves, each in a transaction of its own, which waits for readers of the target in short tries."""
+    dropped = 0
+    for planned in list_old_leaves(connection, pipeline, pipeline_id):
+        connection.commit()
+        lock_pipeline(connection, pipeline.name)
+        # A load may have been rolled back or undone since.
+        if planned in list_old_leaves(connection, pipeline, pipeline_id):
+            table = sql.Identifier(*planned.name.split(".", 1))
+            beside = (table, *find_default_partition(connection, pipeline.target))
+            lock_in_tries(connection, LockRequest(target_identifier(pipeline.target), beside, pipeline=pipeline.name))
+            connection.execute(sql.SQL("drop table {}").format(table))
+            record_dropped(connection, pipeline_id, planned)
+            record_pipeline_event(connection, "penstock", pipeline_id, "old rows dropped", planned.name)
+            dropped += 1
+    connection.commit()
     return dropped
 
 

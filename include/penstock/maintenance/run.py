@@ -18,10 +18,12 @@ from penstock.maintenance.retention import (
     drop_check_results,
     drop_kept_rows,
     drop_old_guards,
+    drop_old_leaves,
     drop_old_tasks,
     drop_stray_merges,
     drop_uncounted,
     empty_quarantine,
+    list_old_leaves,
 )
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.target.postgres.leaves import read_leaves
@@ -48,6 +50,7 @@ class Dropped:
     tables: int = 0
     check_results: int = 0
     guards: int = 0
+    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ def maintain(uri: str, pipeline: Pipeline, report: Callable[[str], None]) -> Mai
             return _nothing(pipeline)
         dropped = _drop(connection, pipeline, pipeline_id, connection.commit)
         before = len(read_leaves(connection, pipeline, pipeline_id))
+        dropped = replace(dropped, leaves=drop_old_leaves(connection, pipeline, pipeline_id))
         merging = _Merging(uri, connection, pipeline, pipeline_id, report)
         merging.run()
         after = len(read_leaves(connection, pipeline, pipeline_id))
@@ -209,8 +213,11 @@ def preview_maintenance(uri: str, pipeline: Pipeline) -> Maintained:
             return _nothing(pipeline)
         dropped = _drop(connection, pipeline, pipeline_id, connection.rollback)
         leaves = read_leaves(connection, pipeline, pipeline_id)
+        old = {leaf.from_load for leaf in list_old_leaves(connection, pipeline, pipeline_id)}
+        dropped = replace(dropped, leaves=len(old))
+        leaves = [leaf for leaf in leaves if leaf.from_load not in old]
         left, merges, _ = predict_merges(leaves, _read_unfinished(connection, pipeline))
-    return Maintained(pipeline.name, dropped, len(leaves), len(left), merges)
+    return Maintained(pipeline.name, dropped, len(leaves) + len(old), len(left), merges)
 
 
 def _lock(connection: Connection, pipeline: Pipeline) -> int | None:

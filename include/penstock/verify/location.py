@@ -127,7 +127,7 @@ def locate_log_change(
     load = _read_load(source, chunk.load_id)
     differences, count = _compare_covered(source, load, chunk.range)
     message = f"the log holds {found.records} records with another fingerprint; {chunk.records} records were loaded."
-    if not differences and load.declaration.transform is None:
+    if not differences and load.declaration.transform is None and _read_covered(source, load, chunk.range):
         message += " The native reader gives the rows that the table holds, so the two readers do not agree."
     fault = Fault("log_changed", message, chunk.range, chunk.load_id, source.generation)
     located = _make_faults(fault, differences, count)
@@ -166,7 +166,7 @@ def locate_faults(source: LogSource, faults: Sequence[Fault]) -> list[Fault]:
             left.append(fault)
             continue
         load = _read_load(source, fault.load)
-        if load.declaration.transform is not None:
+        if load.declaration.transform is not None or not _read_covered(source, load, readable):
             left.append(fault)
             continue
         found = _make_faults(fault, *_compare_with_log(source, load, [readable]))
@@ -208,7 +208,7 @@ def _read_load(source: LogSource, load_id: int) -> Load:
 
 
 def _read_covered(source: LogSource, load: Load, range_: Range) -> list[Range]:
-    """Read the parts of a range that its load still covers: another load may have replaced the others."""
+    """Read the parts of a range that its load still covers with rows: others may be replaced, or past their time."""
     with open_ledger(source.settings.db) as connection:
         covered = read_covered_by_load(connection, load.load_id, range_.partition)
     return intersect_ranges([range_], covered)

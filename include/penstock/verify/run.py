@@ -15,6 +15,7 @@ from penstock.errors import MOST_NAMED
 from penstock.holes.examination import count_holes, name_holes
 from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.dropped import count_dropped
 from penstock.ledger.generation import read_newest_generation_of
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.pipeline import find_pipeline
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 OTHER_TOPIC = "the topic is not the loaded topic; its log was not read."
 TRUNCATED = "the log was truncated: it ends before these offsets, which were loaded."
 
+DROPPED = "The rows of {} loads were dropped (keep_rows_days)."
 TRANSFORMED = (
     "Rows of the transform {} are compared with the fingerprint of their load, and the log with its own; "
     "they are not made again from their records."
@@ -82,6 +84,7 @@ class Verified:
     faults: tuple[Fault, ...]
     generation: int  # the generation that is loaded now
     loads_skipped: int = 0  # loads that an earlier verification has counted, within the days of the rotation
+    loads_dropped: int = 0  # loads whose rows are past keep_rows_days: their coverage is the proof that is left
     transform: str | None = None
 
     @property
@@ -112,11 +115,12 @@ class Verified:
         holes = ", ".join(f"{count} {kind}" for kind, count in self.holes.items())
         skipped = f" ({self.loads_skipped} loads were counted before)" if self.loads_skipped else ""
         transformed = f" {TRANSFORMED.format(self.transform)}" if self.transform else ""
+        dropped = f" {DROPPED.format(self.loads_dropped)}" if self.loads_dropped else ""
         return (
             f"{self.pipeline}: {found}; {self.rows} rows in {self.ranges} ranges counted{skipped}; of {self.chunks} "
             f"chunks the log still holds {self.chunks_held}, {self.chunks_reread} of them were read again, and "
             f"{self.rows_compared} rows were compared with their records. "
-            f"Holes: {holes or 'none'}.{transformed}"
+            f"Holes: {holes or 'none'}.{dropped}{transformed}"
         )
 
 
@@ -310,6 +314,7 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
             holes=holes,
             faults=tuple(progress.faults),
             generation=progress.source.generation,
+            loads_dropped=count_dropped(connection, find_pipeline(connection, progress.pipeline.name) or 0),
             transform=progress.pipeline.transform,
             **counts,
         )

@@ -9,6 +9,7 @@ from psycopg import sql
 
 from penstock.declaration.carried import UPSERT_CARRIED
 from penstock.errors import ResultError
+from penstock.ledger.dropped import count_dropped
 from penstock.ledger.result import ResultState, read_results
 from penstock.ledger.statements import Statements
 from penstock.load.results import upsert
@@ -65,7 +66,7 @@ def _compare(connection: Connection, known: KnownResult, target: Target, share: 
     if result.mode == "upsert":
         compared, guards = _compare_upsert(connection, known, target, share)
         return [*_describe(compared, "keys"), *_describe(guards, "guards (deletions, and overtaken rows)")]
-    if not result.check:
+    if not result.check or count_dropped(connection, known.pipeline_id):  # the query would need all rows
         return []
     rows = target_identifier(target)
     return _describe(compare_statements(connection, result, target_identifier(result.table), rows), "keys")
@@ -97,6 +98,9 @@ def _compare_upsert(
         "guard_key": upsert.qualify("g", result.key),
         "deleted_key": upsert.qualify("d", result.key),
     }
+    dropped = pieces | {"pipeline_id": sql.Literal(known.pipeline_id)}
+    _statements.execute(connection, "leave_out_dropped", dropped)
+    _statements.execute(connection, "forget_left_out", pieces)
     below = upsert.hash_bound(share)
     compared = _statements.fetch_only(connection, Compared, "compare_upsert", pieces, below=below)
     were_dropped = known.guards_dropped_at is not None
@@ -104,6 +108,7 @@ def _compare_upsert(
         connection, Compared, "compare_guards", pieces, below=below, were_dropped=were_dropped
     )
     upsert.drop_ranked(connection)
+    connection.execute("drop table penstock_left_out")
     return compared, found
 
 

@@ -5,7 +5,9 @@ select count(*)::bigint as keys,
        count(*) filter (where w._found is null)::bigint as extra,
        count(*) filter (where r._found and w._found and ({winner_values}) is distinct from ({result_values}))::bigint as different
 from (select *, true as _found from penstock_ranked where _place = 1 and not _deleted) w
-full join (select *, true as _found from {table} where abs({hash}) %% 1000000 < %(below)s) r using ({key})
+full join (select *, true as _found
+           from {table} left join (select {key}, true as _left_out from penstock_left_out) o using ({key})
+           where abs({hash}) %% 1000000 < %(below)s and _left_out is null) r using ({key})
 
 -- name: compare_guards
 -- Compares the deletions that win and the rows that were overtaken with the guards, for the keys with a hash below a
@@ -18,8 +20,25 @@ select count(*)::bigint as keys,
        count(*) filter (where r._found and w._found
            and (w._deleted, {winner_values}) is distinct from (r._deleted, {result_values}))::bigint as different
 from (select *, true as _found from penstock_ranked where _place > 1 or _deleted) w
-full join (select *, true as _found from {guards} where abs({hash}) %% 1000000 < %(below)s) r
+full join (select *, true as _found
+           from {guards} left join (select {key}, true as _left_out from penstock_left_out) o using ({key})
+           where abs({hash}) %% 1000000 < %(below)s and _left_out is null) r
      using ({key}, _generation, _partition)
+
+-- name: leave_out_dropped
+-- The keys of an upsert that rest on rows which were dropped from the target after their keeping time.
+create temporary table penstock_left_out on commit drop as
+select distinct {key}
+from (select {key}, _generation, _partition, _offset from {table}
+      union all select {key}, _generation, _partition, _offset from {guards}) k
+join (select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+      from penstock.coverage c join penstock.dropped_load d using (load_id)
+      where d.pipeline_id = {pipeline_id} group by 1, 2) d
+    on d.generation_id = k._generation and d.partition = k._partition and d.offsets @> k._offset
+
+-- name: forget_left_out
+-- Takes these keys out of the ranked rows.
+delete from penstock_ranked where ({key}) in (select {key} from penstock_left_out)
 
 -- name: name_rows
 -- All rows of the target, under the name that a check query uses.

@@ -18,6 +18,7 @@ from penstock.declaration.carried import UPSERT_CARRIED
 from penstock.errors import PenstockError, WrongUseError
 from penstock.ledger import result as ledger_result
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.dropped import count_dropped
 from penstock.ledger.event import record_pipeline_event
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.ledger.result import ResultState
@@ -105,6 +106,13 @@ def _begin(connection: Connection, pipeline: Pipeline, result: Result) -> KnownR
     if pipeline_id is None:
         raise WrongUseError(
             "it has loaded nothing yet.", pipeline=pipeline.name, next_step=advice.run_pipeline_or_dag(pipeline.name)
+        )
+    dropped = count_dropped(connection, pipeline_id)
+    if dropped:
+        raise WrongUseError(
+            f"the rows of {dropped} loads were dropped (keep_rows_days); {result.table} would need all rows.",
+            pipeline=pipeline.name,
+            next_step=advice.ROWS_DROPPED_OF_RESULT,
         )
     refuse_other_table(connection, pipeline, result)
     known = [each for each in ledger_result.read_results(connection, pipeline_id)

@@ -9,6 +9,7 @@ from psycopg import sql
 from penstock import advice
 from penstock.errors import DeclarationError, ResultError
 from penstock.ledger.connection import describe_refusal, keep_cause
+from penstock.ledger.dropped import count_dropped
 from penstock.ledger.pipeline import lock_pipeline
 from penstock.ledger.result import (
     KnownResult,
@@ -170,7 +171,9 @@ def apply_change(connection: Connection, known: KnownResult, change: Change) -> 
     """Apply a change to one result."""
     result, table = known.result, result_table(known)
     if result.mode == "upsert":
-        upsert.apply_upsert(connection, result, table, upsert.guards_table(known.result_id), change)
+        has_dropped = change.removed is not None and count_dropped(connection, known.pipeline_id) > 0
+        guards = upsert.guards_table(known.result_id)
+        upsert.apply_upsert(connection, result, table, guards, change, has_dropped=has_dropped)
     else:
         statements.apply_statements(connection, result, table, change)
 

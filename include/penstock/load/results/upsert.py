@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock import advice
 from penstock.declaration.carried import TOMBSTONE_NAME, UPSERT_CARRIED
 from penstock.declaration.results import TOMBSTONE
+from penstock.errors import WrongUseError
 from penstock.ledger.statements import Statements
 from penstock.load.results.writer import run_as_writer
 from penstock.target.postgres.table import (
@@ -76,14 +78,24 @@ def create_tables(
 
 
 def apply_upsert(
-    connection: Connection, result: Result, table: sql.Identifier, guards: sql.Identifier, change: Change
+    connection: Connection,
+    result: Result,
+    table: sql.Identifier,
+    guards: sql.Identifier,
+    change: Change,
+    *,
+    has_dropped: bool = False,
 ) -> None:
-    """Apply a change of the target's rows to an upsert, in the caller's transaction."""
+    """Apply a change of the target's rows to an upsert, in the caller's transaction.
+
+    `has_dropped` says that older rows of the target were dropped: what the result knows of them counts, and a change
+    that would need such rows themselves is refused.
+    """
     pieces = make_pieces(result, table, guards)
     connection.execute(MEMORY)
     if change.removed is not None:
         _run(connection, "find_removed_keys", pieces | {"removed": change.removed})
-        _search_affected(connection, pieces, change)
+        _search_affected(connection, pieces, change, has_dropped=has_dropped)
         connection.execute("drop table penstock_ranked, penstock_tops")
     else:
         connection.execute(
@@ -145,12 +157,28 @@ def hash_bound(share: float) -> int:
     return round(share * 1_000_000)
 
 
-def _search_affected(connection: Connection, pieces: dict[str, sql.Composable], change: Change) -> None:
+def _search_affected(
+    connection: Connection, pieces: dict[str, sql.Composable], change: Change, *, has_dropped: bool
+) -> None:
     """Find the winners of the affected keys among the rows of the target."""
     connection.execute("analyze penstock_affected")
     _run(connection, "name_rows_of_keys", pieces | {"target": change.target})
     _pick_tops(connection, pieces)
+    if has_dropped:
+        _add_dropped(connection, pieces)
     _settle(connection, pieces)
+
+
+def _add_dropped(connection: Connection, pieces: dict[str, sql.Composable]) -> None:
+    """Add the rows that the result knows and the target no longer has; refuse keys whose next row may be dropped."""
+    lost = _statements.fetch_value(connection, int, "count_lost_keys", pieces)
+    if lost:
+        raise WrongUseError(
+            f"{lost} keys of a result would need rows that were dropped (keep_rows_days), to find their newest row "
+            "again; nothing is changed.",
+            next_step=advice.ROWS_DROPPED,
+        )
+    _run(connection, "add_dropped_tops", pieces)
 
 
 def _add_rows(connection: Connection, pieces: dict[str, sql.Composable], change: Change) -> None:
@@ -202,6 +230,7 @@ def make_pieces(result: Result, table: sql.Identifier, guards: sql.Identifier) -
         "top_key": qualify("t", result.key),
         "affected_key": qualify("a", result.key),
         "winner_key": qualify("w", result.key),
+        "known_key": qualify("k", result.key),
         "old_values": qualify("r", others),
         "new_values": qualify("excluded", others),
         "assignments": sql.SQL(", ").join(

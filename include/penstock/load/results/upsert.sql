@@ -112,3 +112,56 @@ delete from {guards} g
 where not exists (select from {table} r where ({row_key}) = ({key}))
   and not exists (select from {guards} o
                   where ({other_key}) = ({key}) and o._kept_since >= now() - make_interval(days => %(days)s))
+
+-- name: count_lost_keys
+-- The affected keys whose newest row of a partition was taken away, while a row below it may be among those that were
+-- dropped from the target. If all rows of the newest generation of a key are missing, any dropped row of an earlier one counts.
+with known as (
+    select {key}, _generation, _partition, _offset from {table} join penstock_affected using ({key})
+    union all
+    select {key}, _generation, _partition, _offset from {guards} join penstock_affected using ({key})
+),
+dropped as materialized (
+    select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+    from penstock.coverage c join penstock.dropped_load d using (load_id)
+    where c.generation_id in (select _generation from known)
+    group by 1, 2
+),
+late as materialized (
+    select g.generation_id from penstock.generation g
+    where g.generation_id in (select _generation from known)
+      and exists (select from penstock.dropped_load d join penstock.load l using (load_id)
+                  where d.pipeline_id = g.pipeline_id and l.generation_id < g.generation_id)
+),
+taken as (
+    select {key}, _generation, k._offset, coalesce(t.next_offset, -1) as next_offset, d.offsets
+    from known k
+    left join (select {key}, _generation, _partition, _offset as next_offset from penstock_tops) t
+        using ({key}, _generation, _partition)
+    left join dropped d on d.generation_id = k._generation and d.partition = k._partition
+    where (d.offsets @> k._offset) is not true
+)
+select count(distinct ({known_key})) as keys
+from taken k
+where k.next_offset < k._offset
+  and (k.offsets && int8range(k.next_offset + 1, k._offset)
+       or (k._generation in (select generation_id from late)
+           and not exists (select from penstock_tops t where ({top_key}) = ({known_key})
+                             and t._generation = k._generation)))
+
+-- name: add_dropped_tops
+-- Adds what the result knows of the affected keys from rows that were dropped from the target.
+with known as (
+    select {columns}, false as _deleted from {table} join penstock_affected using ({key})
+    union all
+    select {columns}, _deleted from {guards} join penstock_affected using ({key})
+),
+dropped as materialized (
+    select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+    from penstock.coverage c join penstock.dropped_load d using (load_id)
+    where c.generation_id in (select _generation from known)
+    group by 1, 2
+)
+insert into penstock_tops ({columns}, _deleted)
+select {columns}, _deleted
+from known k join dropped d on d.generation_id = k._generation and d.partition = k._partition and d.offsets @> k._offset

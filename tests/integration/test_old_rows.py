@@ -1,0 +1,160 @@
+"""Old rows of the target where only the results matter: dropped with their leaves, and never missed in silence."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from declaring import COLUMNS
+from penstock.backfill.request import ByOffsets, Span
+from penstock.decide.rollback import roll_back
+from penstock.errors import WrongUseError
+from penstock.load.results.rebuild import rebuild_result
+from penstock.maintenance.run import maintain, preview_maintenance
+from penstock.verify.rotation import Rotation
+from privileges import superuser
+
+if TYPE_CHECKING:
+    from fix_loaders import Start
+    from whole_loads import Loader
+
+CUSTOMERS = {**COLUMNS, "customer": {"type": "text"}, "op": {"type": "text"}}
+NEWEST = {"table": "analytics.newest", "mode": "upsert", "key": ["customer"], "deleted_when": "op = 'D'"}
+COUNTS = {
+    "table": "analytics.counts",
+    "mode": "sql",
+    "key": ["customer"],
+    "columns": {"customer": "text", "orders": "bigint"},
+    "statements": """
+        insert into result as r (customer, orders)
+        select customer, sum(sign) from (select customer, 1 as sign from added
+                                         union all select customer, -1 from removed) changed
+        group by customer
+        on conflict (customer) do update set orders = r.orders + excluded.orders""",
+    "check": "select customer, count(*) from rows group by customer",
+}
+
+
+def order(number: int, customer: str, op: str = "U") -> bytes:
+    return json.dumps({"id": number, "customer": customer, "op": op}).encode()
+
+
+def newest(loader: Loader) -> list[Any]:
+    return loader.query("select customer, id from analytics.newest order by 1")
+
+
+def counts(loader: Loader) -> list[Any]:
+    return loader.query("select customer, orders from analytics.counts order by 1")
+
+
+def make_old(loader: Loader, *loads: int) -> None:
+    for load in loads:
+        tamper(loader, f"update penstock.load set published_at = now() - interval '31 days' where load_id = {load}")
+
+
+def rows(loader: Loader) -> list[Any]:
+    return loader.query("select _offset, customer from analytics.orders order by 1")
+
+
+def tamper(loader: Loader, statement: str) -> None:
+    with psycopg.connect(superuser(loader.db)) as connection:
+        connection.execute(statement.encode())
+
+
+def assert_dropped_loads_take_their_turns(loader: Loader, loads: list[int]) -> None:
+    rotation = Rotation(30, at_least=0)
+    tamper(loader, f"update penstock.load set counted_at = null where load_id in ({loads[0]}, {loads[1]})")
+    verified = loader.verify(0, rotation=rotation)
+    assert (verified.faults, verified.loads_skipped, verified.loads_dropped) == ((), 2, 2)
+    assert loader.query("select count(*) from penstock.load where counted_at is null") == [(0,)], "they are counted"
+    assert loader.verify(0, rotation=rotation).loads_skipped == 3, "nothing is new: the oldest leaf takes its turn"
+
+    # Somebody brings rows back: there should be none.
+    tamper(loader, "create table analytics.orders_default partition of analytics.orders default")
+    tamper(
+        loader,
+        "insert into analytics.orders select (jsonb_populate_record(t, jsonb_build_object("
+        f"'_load_id', {loads[0]}, '_offset', 1))).* from analytics.orders t limit 1",
+    )
+    for _ in range(2):
+        assert [(fault.kind, fault.load) for fault in loader.verify(0).faults] == [("rows_too_many", loads[0])]
+    tamper(loader, "drop table analytics.orders_default")
+    assert loader.verify(0).faults == ()
+
+
+def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> None:
+    account, loader = start(1, columns=CUSTOMERS, results=[NEWEST, COUNTS], keep_rows_days=30, reader="native")
+    loads = []
+    for sent in (
+        [order(0, "c0"), order(1, "c1"), order(2, "c2")],
+        [order(3, "c0", "D"), order(4, "c3")],
+        [order(5, "c1")],
+        [order(6, "c1")],
+    ):
+        account.send(sent)
+        loads.append(loader.load())
+    assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 0
+    make_old(loader, *loads[:2])
+    assert preview_maintenance(loader.db, loader.pipeline).dropped.leaves == 2
+    assert len(rows(loader)) == 7
+
+    assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 2
+
+    assert rows(loader) == [(5, "c1"), (6, "c1")]
+    current = [("c1", 6), ("c2", 2), ("c3", 4)]
+    assert newest(loader) == current
+    assert counts(loader) == [("c0", 2), ("c1", 3), ("c2", 1), ("c3", 1)]
+    assert loader.query("select load_id, from_offset, until_offset, rows from penstock.dropped_rows order by 1") == [
+        (loads[0], 0, 3, 3),
+        (loads[1], 3, 5, 2),
+    ]
+    verified = loader.verify()
+    assert (verified.faults, verified.rows, verified.chunks_reread) == ((), 2, 4)
+    assert "The rows of 2 loads were dropped (keep_rows_days)" in verified.summary
+    assert_dropped_loads_take_their_turns(loader, loads)
+    with pytest.raises(WrongUseError, match="were dropped"):
+        roll_back(loader.db, loads[0], "ann", "a test")
+    with pytest.raises(WrongUseError, match=r"the rows of load \d+ were dropped \(keep_rows_days\) and cannot be"):
+        loader.plan_backfill(ByOffsets((Span(0, 2, 6),)), replace=True)
+    with pytest.raises(WrongUseError, match="would need all rows"):
+        rebuild_result(loader.db, loader.pipeline, "analytics.newest", "ann", lambda _: None)
+
+    roll_back(loader.db, loads[3], "ann", "the row before it is kept")
+    assert newest(loader) == [("c1", 5), *current[1:]]
+    with pytest.raises(WrongUseError, match="1 keys of a result would need rows that were dropped"):
+        roll_back(loader.db, loads[2], "ann", "the row before it is dropped")
+    assert newest(loader) == [("c1", 5), *current[1:]]
+    loader.backfill(ByOffsets((Span(0, 5, 6),)), replace=True)
+    assert newest(loader) == [("c1", 5), *current[1:]]
+    assert counts(loader) == [("c0", 2), ("c1", 2), ("c2", 1), ("c3", 1)]
+    assert loader.verify().faults == ()
+
+
+def test_rows_stay_while_a_result_waits_for_a_rebuild(start: Start) -> None:
+    account, loader = start(1, columns=CUSTOMERS, results=[NEWEST], keep_rows_days=30)
+    account.send([order(0, "c0")])
+    first = loader.load()
+    make_old(loader, first)
+    waiting = loader.pipeline.model_copy(
+        update={"results": (loader.pipeline.results[0].model_copy(update={"deleted_when": None}),)}
+    )
+    loader.pipeline = waiting
+    account.send([order(1, "c1")])
+    second = loader.load()
+
+    assert maintain(loader.db, waiting, lambda _: None).dropped.leaves == 0
+    rebuild_result(loader.db, waiting, "analytics.newest", "ann", lambda _: None)
+    assert maintain(loader.db, waiting, lambda _: None).dropped.leaves == 1
+    assert newest(loader) == [("c0", 0), ("c1", 1)]
+
+    # As a merge around the dropped leaf would leave it.
+    leaf = f"partition analytics.orders_load_{second}"
+    tamper(loader, f"alter table analytics.orders detach {leaf}")
+    tamper(loader, f"alter table analytics.orders attach {leaf} for values from ({first}) to ({second + 1})")
+    make_old(loader, second)
+    assert maintain(loader.db, waiting, lambda _: None).dropped.leaves == 1
+    assert loader.query("select load_id from penstock.dropped_rows order by 1") == [(first,), (second,)]
+    assert (rows(loader), loader.verify().faults) == ([], ())
