@@ -12,6 +12,7 @@ from penstock.kafka.admin import read_log
 from penstock.kafka.leader_epochs import find_truncations
 from penstock.load.plan import plan_load
 from penstock.model.ranges import Range
+from penstock.waiting import wait_until
 from penstock_stack.broker import Broker
 from producing import Account, order
 
@@ -24,6 +25,8 @@ def test_a_whole_log_with_a_new_leader_is_loaded_after_its_old_records_are_delet
     account.send_orders(10, partition=0)
     account.send_orders(10, partition=1)
     account.transact(map(order, range(5)), commit=False, partition=2)  # ends in records that nobody sees
+    # The coordinator answers before the marker of the end is in the partition.
+    assert wait_until(lambda: read_log(settings, account.topic, "read_committed").partitions[2].end == 6, seconds=60)
     assert plan_load(db, settings, declare(account.topic, start="latest"), "first").load is None
     before = query(db, "select partition, position, leader_epoch from penstock.position order by 1")
     admin = AdminClient(settings)
