@@ -13,6 +13,23 @@ if TYPE_CHECKING:
 
 COLUMNS = {"id": {"type": "bigint", "path": "$.id", "required": True}, "note": {"type": "text", "path": "$.note"}}
 
+# Orders with a customer, and two results of them: the newest order of each customer, and the number of orders.
+CUSTOMERS = {**COLUMNS, "customer": {"type": "text"}, "op": {"type": "text"}}
+NEWEST = {"table": "analytics.newest", "mode": "upsert", "key": ["customer"], "deleted_when": "op = 'D'"}
+COUNTS = {
+    "table": "analytics.counts",
+    "mode": "sql",
+    "key": ["customer"],
+    "columns": {"customer": "text", "orders": "bigint"},
+    "statements": """
+        insert into result as r (customer, orders)
+        select customer, sum(sign) from (select customer, 1 as sign from added
+                                         union all select customer, -1 from removed) changed
+        group by customer
+        on conflict (customer) do update set orders = r.orders + excluded.orders;
+        delete from result where orders = 0""",
+}
+
 
 def describe(topic: str, **changes: Any) -> dict[str, Any]:
     """A declaration as in a YAML file; its target has the name of the pipeline."""

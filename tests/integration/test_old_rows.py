@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from declaring import COLUMNS
+from declaring import COUNTS, CUSTOMERS, NEWEST
 from penstock.backfill.request import ByOffsets, Span
 from penstock.decide.rollback import roll_back
 from penstock.errors import WrongUseError
@@ -21,21 +21,7 @@ if TYPE_CHECKING:
     from fix_loaders import Start
     from whole_loads import Loader
 
-CUSTOMERS = {**COLUMNS, "customer": {"type": "text"}, "op": {"type": "text"}}
-NEWEST = {"table": "analytics.newest", "mode": "upsert", "key": ["customer"], "deleted_when": "op = 'D'"}
-COUNTS = {
-    "table": "analytics.counts",
-    "mode": "sql",
-    "key": ["customer"],
-    "columns": {"customer": "text", "orders": "bigint"},
-    "statements": """
-        insert into result as r (customer, orders)
-        select customer, sum(sign) from (select customer, 1 as sign from added
-                                         union all select customer, -1 from removed) changed
-        group by customer
-        on conflict (customer) do update set orders = r.orders + excluded.orders""",
-    "check": "select customer, count(*) from rows group by customer",
-}
+PROVABLE = COUNTS | {"check": "select customer, count(*) from rows group by customer"}
 
 
 def order(number: int, customer: str, op: str = "U") -> bytes:
@@ -86,7 +72,7 @@ def assert_dropped_loads_take_their_turns(loader: Loader, loads: list[int]) -> N
 
 
 def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> None:
-    account, loader = start(1, columns=CUSTOMERS, results=[NEWEST, COUNTS], keep_rows_days=30, reader="native")
+    account, loader = start(1, columns=CUSTOMERS, results=[NEWEST, PROVABLE], keep_rows_days=30, reader="native")
     loads = []
     for sent in (
         [order(0, "c0"), order(1, "c1"), order(2, "c2")],

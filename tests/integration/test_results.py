@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from declaring import COLUMNS, declare
+from declaring import COUNTS, CUSTOMERS, NEWEST, declare
 from penstock.decide.rollback import roll_back
 from penstock.doctor.services import check_services
 from penstock.errors import HeldError, WrongUseError
@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from penstock.model.health import Health
     from producing import Account
     from whole_loads import Loader
-
-CUSTOMERS = {**COLUMNS, "customer": {"type": "text"}, "op": {"type": "text"}}
-NEWEST = {"table": "analytics.newest", "mode": "upsert", "key": ["customer"], "deleted_when": "op = 'D'"}
-COUNTS = {
-    "table": "analytics.counts",
-    "mode": "sql",
-    "key": ["customer"],
-    "columns": {"customer": "text", "orders": "bigint"},
-    "statements": """
-        insert into result as r (customer, orders)
-        select customer, sum(sign) from (select customer, 1 as sign from added
-                                         union all select customer, -1 from removed) changed
-        group by customer
-        on conflict (customer) do update set orders = r.orders + excluded.orders;
-        delete from result where orders = 0""",
-}
 
 
 def order(number: int, customer: str, op: str = "U") -> bytes:
