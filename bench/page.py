@@ -1,7 +1,8 @@
 """The time that each panel of the page takes at the server: `python -m bench.page`.
 
-The ledger is filled by SQL as loads of all partitions leave it: a pipeline of 200 partitions with 10,000 loads. Each
-panel is then read as a request reads it: a connection of its own, the queries, and the document as JSON.
+The ledger is filled by SQL as loads of all partitions leave it: a pipeline of 200 partitions with 10,000 loads, beside
+499 small ones. Each panel is then read as a request reads it: a connection of its own, the queries, and the document
+as JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.types.json import Jsonb
 from rich.console import Console
 
 from bench.contestants import PROJECT
@@ -37,6 +37,7 @@ from penstock.airflow.page.panels import (
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger.connection import connect, migrate, open_for_reading
 from penstock.ledger.generation import open_generation
+from penstock.ledger.load import keep_declaration
 from penstock.ledger.pipeline import register_pipeline
 from penstock.ledger.sample import count_gaps, find_uncounted
 from penstock.model.log import Identity
@@ -57,10 +58,14 @@ console = Console(stderr=True)
 
 DECLARED = {"name": NAME, "topic": NAME, "value": "json", "target": f"analytics.{NAME}", "schedule": "@hourly"}
 PIPELINE = Pipeline.model_validate(DECLARED | {"columns": COLUMNS})
+OTHERS = {
+    name: Pipeline.model_validate(DECLARED | {"columns": COLUMNS, "name": name, "target": f"analytics.{name}"})
+    for name in (f"narrow_{number}" for number in range(499))
+}
 FILL = (
-    """insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, state, attempt, planned_at,
+    """insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration_id, state, attempt, planned_at,
                                   staging_at, staged_at, validated_at, published_at, ended_at, rows, quarantined, holes)
-       select %(pipeline_id)s, %(generation_id)s, 'live', 'run ' || n, %(declaration)s, 'published', 1, t.at,
+       select %(pipeline_id)s, %(generation_id)s, 'live', 'run ' || n, %(declaration_id)s, 'published', 1, t.at,
               t.at, t.at + interval '20 s', t.at + interval '22 s', t.at + interval '23 s', t.at + interval '23 s',
               %(offsets)s::bigint * %(partitions)s, 0, 0
        from generate_series(1, %(loads)s) as n
@@ -111,6 +116,24 @@ FILL = (
        from (values ('current', null::bigint), ('building', %(loads)s / 2)) as s (state, until)""",
     "update penstock.sample set counted = null",
 )
+# The other pipelines of the list: ten loads of four partitions each.
+FILL_OTHERS = (
+    """insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration_id, state, attempt, planned_at,
+                                  published_at, ended_at, rows, quarantined, holes)
+       select g.pipeline_id, g.generation_id, 'live', 'run ' || n, %(declaration_id)s, 'published', 1, now(), now(),
+              now(), 1000, 1, 0
+       from penstock.generation g cross join generate_series(1, 10) as n where g.pipeline_id <> %(pipeline_id)s""",
+    """insert into penstock.position (generation_id, partition, origin, position, load_id, moved_at)
+       select l.generation_id, p, 0, 1000, max(l.load_id), now()
+       from penstock.load l cross join generate_series(0, 3) as p
+       where l.pipeline_id <> %(pipeline_id)s group by 1, 2""",
+    """insert into penstock.sample (pipeline, taken_at, answered_at, cluster_id, topic_id)
+       select name, now(), now(), 'c', 't' from penstock.pipeline where pipeline_id <> %(pipeline_id)s""",
+    """insert into penstock.partition_sample (pipeline, partition, log_start, log_end, last_stable_offset,
+                                              high_watermark)
+       select name, p, 0, 1100, 1100, 1100
+       from penstock.pipeline cross join generate_series(0, 3) as p where pipeline_id <> %(pipeline_id)s""",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +168,7 @@ def fill(uri: str, partitions: int, loads: int) -> int:
         values: dict[str, Any] = {
             "pipeline_id": pipeline_id,
             "generation_id": open_generation(connection, pipeline_id, Identity("c", "t"), 1),
-            "declaration": Jsonb(PIPELINE.model_dump(mode="json")),
+            "declaration_id": keep_declaration(connection, PIPELINE),
             "name": NAME,
             "partitions": partitions,
             "loads": loads,
@@ -157,6 +180,10 @@ def fill(uri: str, partitions: int, loads: int) -> int:
             began = time.perf_counter()
             connection.execute(statement.encode(), values)
             console.print(f"{time.perf_counter() - began:6.1f} s  {statement[:60]}", markup=False)
+        for other in OTHERS.values():
+            open_generation(connection, register_pipeline(connection, other), Identity("c", "t"), 1)
+        for statement in FILL_OTHERS:
+            connection.execute(statement.encode(), values)
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("vacuum analyze")
         began = time.perf_counter()
@@ -169,7 +196,7 @@ def fill(uri: str, partitions: int, loads: int) -> int:
 def panels(pipeline_id: int, loads: int) -> Mapping[str, Callable[[Connection], Any]]:
     """The panels by name."""
     return {
-        "list of pipelines": lambda ledger: describe_pipelines(ledger, {NAME: PIPELINE}),
+        "list of 500 pipelines": lambda ledger: describe_pipelines(ledger, OTHERS | {NAME: PIPELINE}),
         "head and tiles": lambda ledger: describe_pipeline(ledger, NAME, PIPELINE),
         "coverage by offset": lambda ledger: describe_coverage(ledger, NAME, pipeline_id, "offset", 1),
         "coverage by time": lambda ledger: describe_coverage(ledger, NAME, pipeline_id, "time", 4),

@@ -7,6 +7,6 @@ so that the DAGs of the valid pipelines, which penstock_pipelines.py makes, stay
 from __future__ import annotations
 
 from penstock.airflow.dags.pipeline import make_each
-from penstock.airflow.declarations import raise_invalid, read_valid
+from penstock.airflow.declarations import raise_invalid
 
-raise_invalid(make_each(read_valid())[1])
+raise_invalid(lambda pipelines: make_each(pipelines)[1])

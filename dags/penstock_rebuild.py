@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.airflow.dags.rebuild import make_rebuild_dag
-from penstock.airflow.declarations import read_valid
+from penstock.airflow.declarations import list_names
 
-pipelines = [pipeline.name for pipeline in read_valid()]
+pipelines = list_names()
 if pipelines:
     make_rebuild_dag(pipelines)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from penstock_stack.airflow import Airflow
+
 PROGRAMS = ("chromium", "chromedriver")
 # The protocol names an element by this key.
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -33,6 +35,20 @@ class Browser:
 
     driver: httpx.Client = field(repr=False)
     session: str
+    signed_in: tuple[str, str] | None = None
+
+    def sign_in(self, web: Airflow, user: str = "admin") -> None:
+        """Sign in to Airflow, unless a test before has done so as the same user."""
+        if self.signed_in == (web.url, user):
+            return
+        self.open(web.url)
+        self._call("DELETE", "cookie")
+        self.open(web.url)
+        self.write("//input[@name='username']", user)
+        self.write("//input[@name='password']", web.password(user))
+        self.click("//button[@type='submit']")
+        self.find("//*[normalize-space()='Browse']")
+        self.signed_in = (web.url, user)
 
     def open(self, url: str) -> None:
         """Open a page."""
@@ -121,12 +137,19 @@ class _NotNowError(Exception):
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A new window of a browser of this machine. Debian's packages are chromium and chromium-driver."""
+def browser(window: Browser) -> Browser:
+    """The window of this process, as tall as a screen. A person who has signed in stays so."""
+    window.resize(1240, 1110)
+    return window
+
+
+@pytest.fixture(scope="session")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A window of a browser of this machine. Debian's packages are chromium and chromium-driver."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     assert not missing, f"install {' and '.join(missing)}; on Debian: apt-get install chromium chromium-driver"
     [port] = ports.choose(1)
-    with (tmp_path / "chromedriver.log").open("w") as log:
+    with (tmp_path_factory.mktemp("browser") / "chromedriver.log").open("w") as log:
         process = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=log, stderr=subprocess.STDOUT)
         try:
             with httpx.Client(base_url=f"http://{ports.LOOPBACK}:{port}/", timeout=120, trust_env=False) as driver:

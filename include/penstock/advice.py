@@ -26,6 +26,7 @@ NEXT_RUN_RECORDS_LOSS = "nothing to do: the next run records the loss, as declar
 REPORT_DEFECT = "report this defect of Penstock."
 
 # Kafka
+AWAIT_SAMPLE = "wait a minute. If no sample comes, start the DAG penstock_sample, and read the log of its run."
 CHECK_BROKERS = "check that the brokers run and can be reached: `penstock doctor`."
 CHECK_BROKERS_AND_RIGHTS = (
     "check that the brokers run and can be reached, that the topic exists, and that the user may read it: "
@@ -46,6 +47,24 @@ GIVE_TOPIC_AND_ISOLATION = (
     'give both options, such as .option("topic", "orders").option("isolation", "read_committed").'
 )
 GIVE_RANGES = 'give JSON such as [[0, 0, 1000], [1, 0, 1000]]; "until" is the first offset that is not read.'
+
+# A kept Spark server
+CHECK_SPARK_SERVER = (
+    "check that the server runs and that its token is the same (SPARK_CONNECT_AUTHENTICATE_TOKEN), then try again; or "
+    "set PENSTOCK_SPARK_MASTER=local[*] to load without it."
+)
+GIVE_SPARK_SERVER = "give sc://host:port, or sc://host:port/;use_ssl=true behind a proxy with TLS."
+USE_SAME_SPARK = "install the same version of Spark on both sides, or set PENSTOCK_SPARK_MASTER=local[*]."
+SERVE_WITH_KAFKA_SOURCE = (
+    "start the server by `penstock serve-spark` in a folder with the jars (.jars/spark), or set "
+    "PENSTOCK_SPARK_MASTER=local[*]."
+)
+TRANSFORM_WITHOUT_SERVER = (
+    "set PENSTOCK_SPARK_MASTER to local[*] or spark://host:7077 for this pipeline, and run it again."
+)
+SECURE_SERVER = (
+    "set it for the server and for those who load: `export SPARK_CONNECT_AUTHENTICATE_TOKEN=$(openssl rand -hex 32)`."
+)
 
 # The log of a pipeline
 RUN_AFTER_LOSS = (
@@ -389,6 +408,10 @@ COMPARE_ROWS = (
 )
 RESTORE_EARLIER_GENERATION = (
     "restore rows from a backup, or roll the load back: the log of an earlier generation no longer exists."
+)
+DELETE_ROWS_DROPPED = (
+    "delete the rows of loads in `penstock.dropped_rows` by hand: `delete from <target> where _load_id = …`. These "
+    "loads cannot be replaced."
 )
 DELETE_ROWS_OUTSIDE = "delete the rows outside the ranges of their loads by hand; prove-what-is-there.md has the SQL."
 CHECK_BROKERS_THEN_VERIFY = (

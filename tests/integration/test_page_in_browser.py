@@ -44,18 +44,14 @@ CANARY = "canary-0815-only-in-a-value"
 
 
 @pytest.fixture(scope="module")
-def airflow_settings() -> dict[str, str]:
-    """A user beside the administrator, who may only read."""
-    return {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,vera:viewer"}
-
-
-@pytest.fixture(scope="module")
 def orders(airflow: AirflowSite, kafka: Broker) -> AirflowSite:
     """A pipeline with a rolled back load, a hole of an aborted transaction, a quarantine, and a load that is held."""
     LOOK.mkdir(parents=True, exist_ok=True)
     create_topic(kafka.bootstrap, "orders", 2)
     account = Account(kafka.bootstrap, "orders")
     declare(airflow, account.topic, rules=[POSITIVE])
+    for dag in ("penstock_audit", "penstock_maintenance"):
+        airflow.stop_schedule(dag)
     account.send(amounts(-number if number in REFUNDS else number for number in range(200)), partition=0)
     account.send(amounts(range(200)), partition=1)
     account.transact(amounts(range(5)), commit=False, partition=1)
@@ -75,7 +71,7 @@ def orders(airflow: AirflowSite, kafka: Broker) -> AirflowSite:
 
 
 def test_the_list_shows_each_pipeline_and_leads_to_its_page(orders: AirflowSite, browser: Browser) -> None:
-    sign_in(browser, orders)
+    browser.sign_in(orders.web)
     browser.open(f"{orders.web.url}/plugin/penstock")
     row = browser.read("//tr[.//a[normalize-space()='orders']]")
     assert "held" in row
@@ -91,7 +87,7 @@ def test_the_list_shows_each_pipeline_and_leads_to_its_page(orders: AirflowSite,
 
 
 def test_a_dag_has_the_same_page_as_a_tab(orders: AirflowSite, browser: Browser) -> None:
-    sign_in(browser, orders)
+    browser.sign_in(orders.web)
     browser.open(f"{orders.web.url}/dags/orders/plugin/penstock-dag")
     browser.find("//h1[normalize-space()='orders']")
 
@@ -99,7 +95,7 @@ def test_a_dag_has_the_same_page_as_a_tab(orders: AirflowSite, browser: Browser)
 def test_the_link_of_a_task_opens_its_load_on_the_page(orders: AirflowSite, browser: Browser) -> None:
     [(run,)] = query(orders, "select run_id from penstock.loads where pipeline = 'orders' and load_id = 3")
     links = orders.get(f"dags/orders/dagRuns/{run}/taskInstances/validate/links")["extra_links"]
-    sign_in(browser, orders)
+    browser.sign_in(orders.web)
     browser.open(links["Load"])
     assert "Cause: " in browser.read("//article[@aria-label='load 3']")
 
@@ -176,12 +172,33 @@ def test_a_page_without_its_ledger_says_so_and_comes_back(orders: AirflowSite, b
     browser.find("//h1[normalize-space()='orders']")
 
 
+def test_an_error_500_of_a_section_says_what_to_do_and_the_others_stay(orders: AirflowSite, browser: Browser) -> None:
+    open_page(browser, orders)
+    rule = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'result_state_check'"
+    [(states,)] = query(orders, rule)
+    with psycopg.connect(superuser(orders.loads), autocommit=True) as connection:
+        connection.execute("alter table penstock.result drop constraint result_state_check")
+        connection.execute("update penstock.result set state = 'a state of a later release'")
+        try:
+            reload_page(browser, orders)
+            failed = browser.read("//section[@id='results']")
+            browser.take_picture(LOOK / "error-500.png", "//section[@id='results']")
+        finally:
+            connection.execute("update penstock.result set state = 'current'")
+            connection.execute(f"alter table penstock.result add constraint result_state_check {states}".encode())
+    assert "Airflow answered 500." in failed
+    assert "Next: reload this page; if this happens again, read the log of Airflow's API server." in failed
+    assert "3 loads" in browser.read("//section[@id='loads']")
+    browser.click("//section[@id='results']//button[normalize-space()='Try again']")
+    browser.find("//section[@id='results'][contains(., 'current since')]")
+
+
 def test_new_and_broken_pipelines_have_a_page_that_says_what_to_do(orders: AirflowSite, browser: Browser) -> None:
     fresh, broken = orders.pipelines / "fresh.yaml", orders.pipelines / "broken.yaml"
     fresh.write_text((orders.pipelines / "orders.yaml").read_text().replace("orders", "fresh"))
     broken.write_text("name: broken\ntopic: orders\nvalue: avro\n")
     try:
-        sign_in(browser, orders)
+        browser.sign_in(orders.web)
         browser.resize(1240, 2400)
         browser.open(f"{orders.web.url}/plugin/penstock?pipeline=fresh")
         for section, text in {
@@ -194,14 +211,19 @@ def test_new_and_broken_pipelines_have_a_page_that_says_what_to_do(orders: Airfl
             "events": "No person and no run has decided anything yet.",
         }.items():
             browser.find(f"//section[@id='{section}'][contains(., \"{text}\")][not(.//*[@aria-label='loading'])]")
+        assert "Next: wait a minute. If no sample comes, start the DAG penstock_sample" in browser.read("//header")
+        assert "nothing holds records back" not in browser.read("//section[@aria-label='figures']")
         browser.take_picture(LOOK / "fresh.png")
         browser.open(f"{orders.web.url}/plugin/penstock?pipeline=broken")
-        browser.find("//h1[normalize-space()='broken']")
-        head = browser.read("//header[.//h1]")
+        await_sections(browser)
+        head, shown = browser.read("//header"), browser.read()
         browser.take_picture(LOOK / "broken.png")
-        assert "value" in head
-        assert "Next: " in head
-        assert "null" not in head
+        assert "broken.yaml:3: value: invalid value 'avro'; allowed: json, text, bytes" in head.splitlines()
+        assert "Next: correct the declaration" in head
+        assert str(orders.pipelines) not in browser.run("return document.documentElement.outerHTML")
+        assert "null" not in shown
+        for label in ("Load now", "Backfill…", "Verify…", "Preview", "Start the backfill", "its DAG"):
+            assert label not in shown, label
     finally:
         fresh.unlink()
         broken.unlink()
@@ -234,7 +256,7 @@ def test_contents_are_shown_after_a_click_that_says_so_and_are_recorded(orders: 
 
 
 def test_a_viewer_reads_which_right_is_missing(orders: AirflowSite, browser: Browser) -> None:
-    open_page(browser, orders, "vera")
+    open_page(browser, orders, "viewer")
     reason = browser.read("//*[@id='rights']")
     assert reason.startswith("You may only look.")
     assert "penstock_settle" in reason
@@ -265,6 +287,9 @@ def test_quarantined_records_are_redriven_after_a_dry_run(orders: AirflowSite, b
 
 def test_a_held_load_is_approved_on_the_page(orders: AirflowSite, browser: Browser) -> None:
     open_page(browser, orders)
+    browser.click("//header//a[normalize-space()='its request']")
+    browser.find("//*[contains(text(), 'Load 3 of orders is held: publish it as it is, or discard it?')]")
+    reload_page(browser, orders)
     browser.click("//button[normalize-space()='Approve…']")
     approve = f"{DIALOG}//button[normalize-space()='Approve' and not(@disabled)]"
     browser.find(f"{DIALOG}//textarea")
@@ -366,6 +391,7 @@ def test_a_backfill_is_cancelled_on_the_page(orders: AirflowSite, browser: Brows
     assert query(orders, "select count(*) from penstock.incidents where ended_at is null and kind like '%failed%'") == [
         (0,)
     ]
+    orders.api.patch("pools/penstock_backfill", json=pool | {"slots": 1}).raise_for_status()
 
 
 def picture(browser: Browser, name: str) -> None:
@@ -396,18 +422,9 @@ def amounts(values: Iterable[int]) -> list[bytes]:
     return [json.dumps({"id": index, "amount": amount}).encode() for index, amount in enumerate(values)]
 
 
-def sign_in(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None:
-    """Sign in to Airflow."""
-    browser.open(airflow.web.url)
-    browser.write("//input[@name='username']", user)
-    browser.write("//input[@name='password']", airflow.web.password(user))
-    browser.click("//button[@type='submit']")
-    browser.find("//*[normalize-space()='Browse']")
-
-
 def open_page(browser: Browser, airflow: AirflowSite, user: str = "admin") -> None:
     """Open the pipeline's page as a user."""
-    sign_in(browser, airflow, user)
+    browser.sign_in(airflow.web, user)
     browser.resize(1240, 2400)
     reload_page(browser, airflow)
 
@@ -415,6 +432,11 @@ def open_page(browser: Browser, airflow: AirflowSite, user: str = "admin") -> No
 def reload_page(browser: Browser, airflow: AirflowSite) -> None:
     """Load the pipeline's page again, and wait until every section has its document."""
     browser.open(f"{airflow.web.url}/plugin/penstock?pipeline=orders")
+    await_sections(browser)
+
+
+def await_sections(browser: Browser) -> None:
+    """Wait until every section has its document."""
     for name in SECTIONS:
         browser.find(f"//section[@id='{name}'][not(.//*[@aria-label='loading'])]")
 

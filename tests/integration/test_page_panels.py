@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -20,6 +21,7 @@ from penstock.airflow.page.panels import (
     describe_quality,
     describe_quarantine,
     describe_records,
+    describe_results,
 )
 from penstock.backfill.request import AllGaps, ByOffsets, Span
 from penstock.cli.main import app
@@ -31,6 +33,7 @@ from penstock.ledger.pipeline import find_pipeline
 from penstock.load.validate import validate_load
 from penstock.model.coverage_map import Kind
 from penstock.status.sampler import sample_pipelines
+from privileges import superuser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,6 +282,32 @@ def test_a_preview_says_why_it_is_refused_and_by_time_names_whole_ranges(
     assert [(each.partition, each.from_, each.until) for each in found.ranges] == [(0, 60, 103), (1, 20, 30)]
     many = describe_preview(reading[0], loader.pipeline, ranges="0:0-60", replace=True, records_per_load=1)
     assert many.load_count == 60
+
+
+def test_the_sql_of_each_panel_gives_a_reader_the_rows_of_the_panel(
+    loaded: tuple[Account, Loader], reading: tuple[Connection, int]
+) -> None:
+    _, loader = loaded
+    connection, pipeline_id = reading
+    panels = [
+        (head := describe_pipeline(connection, "orders", loader.pipeline), len(head.partitions)),
+        (describe_loads(connection, "orders", pipeline_id, 1, None, None), 5),
+        (load := describe_load(connection, "orders", pipeline_id, 5), len(load.ranges)),
+        (groups := describe_quarantine(connection, "orders", pipeline_id), len(groups.groups)),
+        (describe_records(connection, "orders", pipeline_id, None, None, 1, SECRET), groups.records),
+        (describe_results(connection, "orders", loader.pipeline), 0),
+        (backfills := describe_backfills(connection, "orders", pipeline_id), len(backfills.backfills)),
+        (incidents := describe_incidents(connection, "orders"), len(incidents.incidents)),
+        (events := describe_events(connection, "orders", pipeline_id, 1), len(events.events)),
+    ]
+    quality = describe_quality(connection, "orders", 30, None)
+    coverage = describe_coverage(connection, "orders", pipeline_id, "offset", 1)
+    with psycopg.connect(superuser(loader.db)) as reader:
+        reader.execute("set role penstock_reader")
+        for panel, rows in panels:
+            assert len(reader.execute(panel.sql.encode()).fetchall()) == rows, type(panel).__name__
+        for panel in (quality, coverage):
+            assert reader.execute(panel.sql.encode()).fetchall(), type(panel).__name__
 
 
 def test_no_answer_holds_a_payload(loaded: tuple[Account, Loader], reading: tuple[Connection, int]) -> None:

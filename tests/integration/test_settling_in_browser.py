@@ -43,10 +43,8 @@ def test_a_person_reads_the_failed_check_gives_a_reason_and_approves(
     assert airflow.run("orders")[1] == "failed"
     airflow.await_request(1)
 
+    browser.sign_in(airflow.web)
     browser.open(airflow.web.url)
-    browser.write("//input[@name='username']", airflow.web.user)
-    browser.write("//input[@name='password']", airflow.web.password())
-    browser.click("//button[@type='submit']")
     browser.click("//*[normalize-space()='Required Actions']")
     browser.click("//a[normalize-space()='ask']")
 

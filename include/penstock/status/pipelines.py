@@ -53,13 +53,15 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """One pipeline."""
+    """One pipeline. The hash is that of the file of the transform that `load`, the newest live load, has run."""
 
     name: str
     health: Health
     load: int | None
     partitions: tuple[PartitionStatus, ...]
     missing: Missing
+    transform: str | None = None
+    transform_sha256: str | None = None
 
 
 def read_status(
@@ -145,7 +147,15 @@ def _describe(
     lags = [partition.lag for partition in partitions if partition.lag is not None]
     seen = Seen(faults, sum(lags) if lags else None, unreachable.get(pipeline.topic, ""), other_topic)
     health = judge_pipeline(pipeline, row, seen, _judge_target(connection, pipeline))
-    return PipelineStatus(pipeline.name, health, row.load_id if row else None, partitions, _read_missing(row))
+    return PipelineStatus(
+        pipeline.name,
+        health,
+        row.load_id if row else None,
+        partitions,
+        _read_missing(row),
+        pipeline.transform,
+        row.transform_sha256 if row else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from penstock import advice
 from penstock.errors import IdentityError
 from penstock.kafka.identity import refuse_other_identity
 from penstock.ledger.overview import read_overviews
@@ -116,7 +117,9 @@ def _read_bad_target(sample: OverviewRow) -> Health | None:
 
 
 def _name_age(health: Health, sample: OverviewRow) -> Health:
-    """Say how old the sample is, if the sampler is late."""
+    """Say how old the sample is, if the sampler is late, and what to do if it has not come yet."""
+    if health.cause == NO_SAMPLE:
+        return replace(health, next_step=advice.AWAIT_SAMPLE)
     if sample.answered_at is None or sample.now - sample.answered_at < STALE:
         return health
     minutes = int((sample.now - sample.answered_at).total_seconds() // 60)

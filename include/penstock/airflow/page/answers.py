@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 NOT_CACHED = "no-cache"  # a browser asks each time, and gets 304 if nothing has changed
+NOT_STORED = "no-store"  # the contents of a record: no browser keeps them
 
 
 class TaggedRoute(APIRoute):
@@ -21,8 +22,11 @@ class TaggedRoute(APIRoute):
             response = await handle(request)
             if response.status_code != 200:
                 return response
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            if response.headers.get("cache-control") == NOT_STORED:
+                return response
             tag = f'"{hashlib.sha256(bytes(response.body)).hexdigest()[:32]}"'
-            headers = {"ETag": tag, "Cache-Control": f"{NOT_CACHED}, private", "X-Content-Type-Options": "nosniff"}
+            headers = {"ETag": tag, "Cache-Control": f"{NOT_CACHED}, private"}
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers=headers)
             response.headers.update(headers)

@@ -392,7 +392,9 @@ class ResultEntry(Document):
     declared_at: datetime | None
     current_since: datetime | None
     rebuild: ResultRebuild | None
-    provable: bool = Field(description="whether a verification can compare it: an upsert, or a result with a check")
+    provable: bool = Field(
+        description="whether a verification can compare it: an upsert, or a result with a check and all rows"
+    )
     verification: ResultVerification | None = Field(description="null if none has ended since the result is current")
     next_step: str | None
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from penstock.airflow.connections import read_db
 from penstock.airflow.declarations import find_folder
 from penstock.declaration.pipeline import Pipeline, read_each
+from penstock.errors import DeclarationError
 from penstock.ledger.connection import concerning, open_for_reading, open_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from penstock.errors import DeclarationError
     from penstock.ledger.connection import Connection
 
     Declared = Mapping[str, Pipeline | DeclarationError]
@@ -49,4 +49,11 @@ def _take_state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=1)
 def _read_at(folder: Path, state: tuple[tuple[str, int, int], ...]) -> Declared:  # noqa: ARG001 - the key of the cache
-    return {path.stem: read for path, read in read_each(folder).items()}
+    return {path.stem: _shorten(read, folder) for path, read in read_each(folder).items()}
+
+
+def _shorten(read: Pipeline | DeclarationError, folder: Path) -> Pipeline | DeclarationError:
+    """Name files by their paths in the folder of the declarations: the page shows no path of the server."""
+    if isinstance(read, Pipeline):
+        return read
+    return DeclarationError(read.what.replace(f"{folder}/", ""), next_step=read.next_step)

@@ -8,12 +8,12 @@ from typing import Annotated
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.configuration import conf
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from fastapi import Path as PathParameter
 
 from penstock.airflow.connections import DB, read_db
 from penstock.airflow.page import documents, loads, panels
-from penstock.airflow.page.answers import TaggedRoute
+from penstock.airflow.page.answers import NOT_STORED, TaggedRoute
 from penstock.airflow.page.backfill import describe_preview
 from penstock.airflow.page.coverage import describe_coverage
 from penstock.airflow.page.ledger import read_declared, reading
@@ -127,8 +127,11 @@ def list_records(dag_id: DagId, page: Page = 1, reason: Text = None, rule: Text 
 
 
 @of_pipeline.get("/quarantine/payload", dependencies=[Depends(require_payloads)])
-def show_payload(dag_id: DagId, partition: Number, offset: Number, user: GetUserDep) -> documents.Payload:
+def show_payload(
+    dag_id: DagId, partition: Number, offset: Number, user: GetUserDep, response: Response
+) -> documents.Payload:
     """The contents of a quarantined record. The ledger keeps who saw them."""
+    response.headers["Cache-Control"] = NOT_STORED
     find_declared(dag_id)
     selection = Selection(dag_id, partition=partition, offset=offset)
     with concerning(dag_id):

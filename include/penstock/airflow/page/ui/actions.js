@@ -20,7 +20,10 @@ const DAGS = [
 
 const Actions = createContext(null);
 const Rights = createContext(null);
+const Declared = createContext(true);
 export const RIGHTS_NOTICE = "rights";
+// These act on what the ledger holds. The DAGs of the other buttons need a declaration without mistakes.
+const WITHOUT_DECLARATION = ["penstock_backfill_cancel", "penstock_rollback", "penstock_settle"];
 
 // Gives `useActions` to the sections below it, and shows the open dialog and the runs that this page has started.
 export function ActionsProvider({ onChange, children }) {
@@ -54,9 +57,15 @@ export const useActions = () => useContext(Actions);
 // Gives `DagButton` the rights of the person at the browser; null before they are known.
 export const RightsProvider = Rights.Provider;
 
+// Whether the declaration of the pipeline is valid. A run of a pipeline without a valid one could only fail.
+export const DeclaredProvider = Declared.Provider;
+export const useDeclared = () => useContext(Declared);
+
 // A button that starts a run of a DAG. It is off for a person who may not: a notice on the page says why.
 export function DagButton({ dag, disabled = false, title, ...more }) {
   const rights = useContext(Rights);
+  const isDeclared = useDeclared();
+  if (!isDeclared && !WITHOUT_DECLARATION.includes(dag)) return null;
   const refused = rights !== null && !rights.may_start.includes(dag);
   return h(
     Button,

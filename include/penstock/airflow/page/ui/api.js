@@ -133,6 +133,15 @@ export function useRun(dag, run, onChange) {
   return state;
 }
 
+// Whether a run waits for a person. A load that no run of Airflow held has no such run until the pipeline runs again.
+export function useWaitingRun(dag, run) {
+  const [waits, setWaits] = useState(false);
+  useEffect(() => {
+    readRun(dag, run).then((found) => setWaits(!ENDED.includes(found.state)), () => setWaits(false));
+  }, [dag, run]);
+  return waits;
+}
+
 // The text that a task of a run returned.
 export async function readResult(dag, run, task) {
   const address = new URL(

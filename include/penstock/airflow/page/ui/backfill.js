@@ -1,6 +1,6 @@
 // Loads of any range: a form with a preview before its button, and the progress of the backfills.
 import { Box, Button, Flex, SimpleGrid, Stack, Text, h, useEffect, useRef, useState } from "./host.js";
-import { DagButton, Field, WHY, useActions } from "./actions.js";
+import { DagButton, Field, WHY, useActions, useDeclared } from "./actions.js";
 import { read, readResult, stopRun, useDocument } from "./api.js";
 import { Muted, Time, count, duration, percent, plural, ranges } from "./format.js";
 import { Cell, Empty, ErrorNotice, Link, Notice, Panel, Progress, Row, Rows, Sign } from "./parts.js";
@@ -24,13 +24,16 @@ const MOST_LOADS = 5;
 
 export function Backfill({ name, tick, draft, setDraft }) {
   const found = useDocument(`pipelines/${encodeURIComponent(name)}/backfills`, {}, tick);
+  const isDeclared = useDeclared();
   return h(
     Panel,
     { id: "backfill", title: "Backfill", hint: "load any range below the positions, or load it again", found },
     (document) => h(
       Stack,
       { gap: 4 },
-      h(Form, { name, draft, setDraft }),
+      isDeclared
+        ? h(Form, { name, draft, setDraft })
+        : h(Empty, null, "The declaration has mistakes. Next: correct them, then choose a range here."),
       h(Backfills, { backfills: document.backfills }),
     ),
   );

@@ -1,6 +1,7 @@
 // The coverage map: a bar a partition from the start of its log to the end. A span of a bar can be selected.
 import { Box, Button, Flex, Grid, HStack, Text, Wrap } from "./host.js";
 import { Fragment, h, useId, useLayoutEffect, useRef, useState } from "./host.js";
+import { useDeclared } from "./actions.js";
 import { useDocument } from "./api.js";
 import { Muted, Short, Time, count, local, plural } from "./format.js";
 import { Verify } from "./head.js";
@@ -16,6 +17,7 @@ export function CoverageMap({ name, tick, onBackfill }) {
   const [spans, setSpans] = useState({});
   const [pointed, setPointed] = useState(null);
   const found = useDocument(`pipelines/${encodeURIComponent(name)}/coverage`, view, tick);
+  const isDeclared = useDeclared();
   const choose = (axis) => () => {
     setSpans({});
     setPointed(null);
@@ -42,7 +44,8 @@ export function CoverageMap({ name, tick, onBackfill }) {
       ? h(
         Empty,
         null,
-        "Nothing is known of the log yet. Next: Load now, or wait a minute for the first sample of Kafka.",
+        "Nothing is known of the log yet.",
+        isDeclared && " Next: Load now, or wait a minute for the first sample of Kafka.",
       )
       : h(
           Box,
@@ -255,6 +258,7 @@ function Legend({ map }) {
 
 // The actions on the selected spans.
 function Selection({ name, spans, onClear, onBackfill }) {
+  const isDeclared = useDeclared();
   const chosen = Object.entries(spans).map(([partition, span]) => ({ partition: Number(partition), ...span }));
   if (chosen.length === 0) return null;
   const offsets = chosen.map((each) => `${each.partition}:${each.from}-${each.until}`);
@@ -287,8 +291,8 @@ function Selection({ name, spans, onClear, onBackfill }) {
     h(
       HStack,
       { ms: "auto" },
-      h(Button, { size: "xs", colorPalette: "brand", onClick: load(false) }, "Load this range…"),
-      h(Button, { size: "xs", variant: "outline", onClick: load(true) }, "Replay…"),
+      isDeclared && h(Button, { size: "xs", colorPalette: "brand", onClick: load(false) }, "Load this range…"),
+      isDeclared && h(Button, { size: "xs", variant: "outline", onClick: load(true) }, "Replay…"),
       h(Verify, { name, offsets, label: "Verify this…", size: "xs" }),
       h(Button, { size: "xs", variant: "ghost", onClick: onClear }, "Clear"),
     ),

@@ -1,6 +1,7 @@
 // The head of a pipeline's page: its name and health, the cause, and the next step as buttons.
 import { Button, Flex, Heading, HStack, Text, h } from "./host.js";
-import { DagButton, MissingRights, WHY, useActions } from "./actions.js";
+import { DagButton, MissingRights, WHY, useActions, useDeclared } from "./actions.js";
+import { useWaitingRun } from "./api.js";
 import { Muted, Time } from "./format.js";
 import { Link, Notice, Prose, Sign } from "./parts.js";
 import { HEALTH } from "./words.js";
@@ -13,6 +14,7 @@ const STATUS = { green: "success", blue: "info", gray: "neutral", orange: "warni
 
 export function Head({ head, onBackfill }) {
   const { palette } = HEALTH[head.state] ?? HEALTH.unknown;
+  const isDeclared = useDeclared();
   return h(
     "header",
     null,
@@ -26,7 +28,7 @@ export function Head({ head, onBackfill }) {
         HStack,
         { ms: "auto" },
         h(LoadNow, { name: head.name }),
-        h(Button, { size: "sm", variant: "outline", onClick: () => onBackfill({}) }, "Backfill…"),
+        isDeclared && h(Button, { size: "sm", variant: "outline", onClick: () => onBackfill({}) }, "Backfill…"),
         h(Verify, { name: head.name }),
       ),
     ),
@@ -37,7 +39,7 @@ export function Head({ head, onBackfill }) {
         title: h(
           "span",
           null,
-          head.cause,
+          h(Cause, { text: head.cause }),
           head.since && h(
             Muted,
             null,
@@ -62,6 +64,13 @@ export function Head({ head, onBackfill }) {
   );
 }
 
+// The mistakes of a declaration are one a line, each with its file and its line.
+function Cause({ text }) {
+  const lines = text.split("\n");
+  if (lines.length === 1) return text;
+  return h("ul", null, lines.map((line, index) => h("li", { key: index }, line)));
+}
+
 function Origin({ head }) {
   const { generation } = head;
   const title = generation ? `cluster ${generation.cluster_id}, topic id ${generation.topic_id}` : undefined;
@@ -78,7 +87,8 @@ function Origin({ head }) {
     head.topic && h("span", { key: "schedule" }, head.schedule ? `runs ${head.schedule}` : "runs when it is triggered"),
     generation && h("span", { key: "generation", title }, `generation ${generation.generation}`),
     head.owner && h("span", { key: "owner" }, `owner ${head.owner}`),
-    h(Link, { key: "dag", to: `/dags/${head.name}` }, "its DAG"),
+    // Airflow has no DAG of a declaration that was never valid.
+    (head.topic || generation) && h(Link, { key: "dag", to: `/dags/${head.name}` }, "its DAG"),
   ].filter(Boolean);
   return h(Muted, null, parts.flatMap((part, index) => (index ? [" · ", part] : [part])));
 }
@@ -124,6 +134,9 @@ export function Verify({ name, offsets = [], label = "Verify…", size = "sm" })
   return h(DagButton, { dag: "penstock_verify", size, variant: "outline", onClick: open }, label);
 }
 
+// The page of Airflow on which a person answers the request; it lists the failed checks with their places.
+const requestOf = (load) => `/dags/penstock_settle/runs/load_${load}/tasks/ask/required_actions`;
+
 // A held load is settled by a run with the decision. A request that waits under Required Actions then ends by itself.
 export function Settle({ load, kind, size = "sm" }) {
   const { ask } = useActions();
@@ -132,6 +145,7 @@ export function Settle({ load, kind, size = "sm" }) {
       title: `${button} load ${load}`, button, danger, dag: "penstock_settle", conf: { load_id: load, decision },
       label: `${decision} load ${load}`, fields: [WHY], body: h(Text, null, body),
     });
+  const isAsked = useWaitingRun("penstock_settle", `load_${load}`);
   const after = AFTER_DISCARD[kind] ?? "A backfill can load its offsets again.";
   return h(
     HStack,
@@ -156,6 +170,7 @@ export function Settle({ load, kind, size = "sm" }) {
       },
       "Discard…",
     ),
+    isAsked && h(Link, { to: requestOf(load) }, "its request"),
   );
 }
 

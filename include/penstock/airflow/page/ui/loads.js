@@ -1,6 +1,7 @@
 // The loads of a pipeline: a table with a filter and pages. A row opens to the whole load. An address with `?load=`
 // opens that load: each task of a load has a link to it.
 import { Box, Button, HStack, h, useSearchParams, useState } from "./host.js";
+import { useDeclared } from "./actions.js";
 import { useDocument } from "./api.js";
 import { Muted, Short, Time, count, duration } from "./format.js";
 import { LoadDetail } from "./load.js";
@@ -16,6 +17,7 @@ export function Loads({ name, tick }) {
   const linked = Number(search.get("load")) || null;
   const [filter, setFilter] = useState({ kind: "", state: "", page: 1 });
   const found = useDocument(`pipelines/${encodeURIComponent(name)}/loads`, filter, tick);
+  const nothing = useDeclared() ? "Nothing is loaded yet. Next: Load now." : "Nothing is loaded yet.";
   const choose = (field) => (event) => setFilter({ ...filter, [field]: event.target.value, page: 1 });
   const controls = h(
     HStack,
@@ -41,7 +43,7 @@ export function Loads({ name, tick }) {
         ? h(
           Empty,
           null,
-          filter.kind || filter.state ? "No load is of this kind and state." : "Nothing is loaded yet. Next: Load now.",
+          filter.kind || filter.state ? "No load is of this kind and state." : nothing,
         )
         : h(LoadTable, { name, loads: page.loads, linked, tick }),
       h(

@@ -9,7 +9,9 @@ const STRIPES = {
   back: "M0,0 L6,6",
   bars: "M1.5,0 V6 M4.5,0 V6",
   crosses: "M0,0 L6,6 M0,6 L6,0",
+  lines: "M0,3 H6",
 };
+const DARK = ["bars", "lines"]; // on light grays
 const SHADES = {
   published: "400",
   expired: "muted",
@@ -27,7 +29,7 @@ export const fillOf = (kind) => {
 // The patterns as definitions of an SVG; `prefix` keeps the ids of several SVGs of one page apart.
 export function Patterns({ prefix }) {
   const line = { fill: "none", stroke: "var(--chakra-colors-bg)", strokeOpacity: 0.75, strokeWidth: 1.5 };
-  const bars = { ...line, stroke: colour("gray", "fg"), strokeWidth: 0.8 };
+  const thin = { ...line, stroke: colour("gray", "fg"), strokeWidth: 0.8 };
   const frame = { patternUnits: "userSpaceOnUse", width: SIZE, height: SIZE };
   return h(
     "defs",
@@ -35,7 +37,7 @@ export function Patterns({ prefix }) {
     Object.entries(STRIPES).map(([name, d]) => h(
       "pattern",
       { key: name, id: `${prefix}-${name}`, ...frame },
-      h("path", { d, ...(name === "bars" ? bars : line) }),
+      h("path", { d, ...(DARK.includes(name) ? thin : line) }),
     )),
     h(
       "pattern",
@@ -56,7 +58,8 @@ export function Block({ kind, prefix, ...place }) {
   return h(
     "g",
     null,
-    h("rect", { ...place, fill: fillOf(kind), ...frame }),
+    // Edges between two pixels would be drawn as lines between equal cells.
+    h("rect", { ...place, fill: fillOf(kind), shapeRendering: place.rx ? undefined : "crispEdges", ...frame }),
     pattern && pattern !== "frame" && h("rect", { ...place, fill: `url(#${prefix}-${pattern})` }),
   );
 }

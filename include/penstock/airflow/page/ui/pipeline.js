@@ -1,6 +1,6 @@
 // The page of one pipeline: its head, and the sections below it.
 import { Box, Stack, h, useState } from "./host.js";
-import { ActionsProvider, RightsProvider } from "./actions.js";
+import { ActionsProvider, DeclaredProvider, RightsProvider } from "./actions.js";
 import { useDocument, useTick } from "./api.js";
 import { Backfill, NO_DRAFT } from "./backfill.js";
 import { CoverageMap } from "./coverage.js";
@@ -14,7 +14,7 @@ import { Results } from "./results.js";
 import { Tiles } from "./tiles.js";
 
 export function Pipeline({ name, isTab }) {
-  const [busy, setBusy] = useState(true);
+  const [busy, setBusy] = useState(false);
   const [tick, advance] = useTick(busy);
   const found = useDocument(`pipelines/${encodeURIComponent(name)}`, {}, tick);
   const rights = useDocument(`pipelines/${encodeURIComponent(name)}/rights`, {});
@@ -32,7 +32,11 @@ export function Pipeline({ name, isTab }) {
         h(
           RightsProvider,
           { value: rights.document },
-          h(Filled, { found }, (head) => h(Sections, { head, name, tick })),
+          h(
+            DeclaredProvider,
+            { value: found.document?.state !== "broken" },
+            h(Filled, { found }, (head) => h(Sections, { head, name, tick })),
+          ),
         ),
       ),
     ),

@@ -98,7 +98,7 @@ function CheckRow({ check, loads, isChosen, onChoose }) {
 }
 
 function Result({ load, result, severity }) {
-  if (!result) return h(Square, { palette: "gray", shade: "subtle", sign: "", title: `load ${load}: not checked` });
+  if (!result) return h(Square, { palette: "gray", shade: "subtle", sign: "–", title: `load ${load}: not checked` });
   const { words, palette, sign } = RESULT[result.success ? "passed" : severity] ?? RESULT.error;
   const where = result.partitions_failed > 0 ? ` in ${count(result.partitions_failed)} partitions` : "";
   const figure = result.figure === null ? "" : `, figure ${result.figure}`;

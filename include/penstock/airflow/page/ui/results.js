@@ -94,7 +94,9 @@ const Standing = ({ result }) =>
 
 function Verification({ result }) {
   const found = result.verification;
-  if (!result.provable) return h(Muted, { fontSize: "xs" }, "it declares no check query, so nothing can compare it");
+  if (!result.provable) {
+    return h(Muted, { fontSize: "xs" }, "nothing can compare it: it has no check query, or old rows were dropped");
+  }
   if (!found) return h(Muted, { fontSize: "xs" }, "none yet");
   const share = found.share < 1 ? ` of ${percent(found.share)} of its keys` : "";
   return h(

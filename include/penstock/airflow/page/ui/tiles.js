@@ -5,6 +5,9 @@ import { Sparkline } from "./parts.js";
 
 // Below a day of headroom a pipeline that stops for one night loses records.
 const FEW_HOURS = 24;
+const NOT_SAMPLED = "not sampled yet";
+const NOT_LOADED = "nothing is loaded yet";
+const NOT_VERIFIED = "a verification proves what the table holds";
 
 export function Tiles({ head }) {
   const { tiles } = head;
@@ -12,7 +15,7 @@ export function Tiles({ head }) {
   return h(
     SimpleGrid,
     { as: "section", "aria-label": "figures", gap: 3, templateColumns: "repeat(auto-fit, minmax(140px, 1fr))" },
-    list.map((tile) => h(tile, { key: tile.name, tiles, trend: head.trend })),
+    list.map((tile) => h(tile, { key: tile.name, tiles, head })),
   );
 }
 
@@ -41,13 +44,13 @@ export function Trend({ trend }) {
   return words[trend] ?? null;
 }
 
-function Lag({ tiles, trend }) {
+function Lag({ tiles, head }) {
   const lags = tiles.trend.map((each) => each.lag);
   return h(
     Tile,
     { title: "Lag", figure: h(Short, { number: tiles.lag }) },
     "records not loaded ",
-    h(Trend, { trend }),
+    h(Trend, { trend: head.trend }),
     h(Sparkline, { figures: lags, label: "lag in the last 24 hours", palette: "blue" }),
   );
 }
@@ -76,7 +79,8 @@ function Headroom({ tiles }) {
   );
 }
 
-function Transaction({ tiles }) {
+function Transaction({ tiles, head }) {
+  if (!head.sampled_at) return h(Tile, { title: "Open transaction", figure: "–" }, NOT_SAMPLED);
   const open = tiles.open_transaction;
   return h(
     Tile,
@@ -87,7 +91,8 @@ function Transaction({ tiles }) {
   );
 }
 
-function Quarantined({ tiles }) {
+function Quarantined({ tiles, head }) {
+  if (!head.generation) return h(Tile, { title: "Quarantined", figure: "–" }, NOT_LOADED);
   const found = tiles.quarantined;
   const more = found.new ? `, ${count(found.new)} new` : "";
   return h(
@@ -97,7 +102,8 @@ function Quarantined({ tiles }) {
   );
 }
 
-function Missing({ tiles }) {
+function Missing({ tiles, head }) {
+  if (!head.generation) return h(Tile, { title: "Gaps, losses", figure: "–" }, NOT_LOADED);
   const palette = tiles.lost ? "red" : tiles.gaps ? "orange" : "green";
   return h(
     Tile,
@@ -108,7 +114,7 @@ function Missing({ tiles }) {
 
 function Verified({ tiles }) {
   const found = tiles.verification;
-  if (!found) return h(Tile, { title: "Last verification", figure: "never" }, "Verify… proves what the table holds");
+  if (!found) return h(Tile, { title: "Last verification", figure: "never" }, NOT_VERIFIED);
   return h(
     Tile,
     {

@@ -33,9 +33,9 @@ export const OPEN_LOADS = ["planned", "staging", "staged", "validated"];
 // In the order of the legend. `pattern` is drawn over the colour, see patterns.js.
 export const COVERAGE = {
   published: { words: "published", palette: "green", pattern: null },
-  pending: { words: "being loaded", palette: "blue", pattern: "stripes" },
+  pending: { words: "in an open load", palette: "blue", pattern: "stripes" },
   quarantined: { words: "quarantined", palette: "yellow", pattern: "dots" },
-  hole: { words: "holes", palette: "gray", pattern: null },
+  hole: { words: "holes", palette: "gray", pattern: "lines" },
   filtered: { words: "filtered by the transform", palette: "gray", pattern: "dots" },
   unexplained_hole: { words: "unexplained holes", palette: "red", pattern: "dots" },
   gap: { words: "gaps", palette: "orange", pattern: "frame" },
