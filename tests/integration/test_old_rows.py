@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from declaring import COUNTS, CUSTOMERS, NEWEST
+from declaring import COUNTS, CUSTOMERS, NEWEST, declare
+from fix_loads import stage_rows
 from penstock.backfill.request import ByOffsets, Span
 from penstock.decide.rollback import roll_back
 from penstock.errors import WrongUseError
+from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import pass_checks, read_load
+from penstock.ledger.pipeline import find_pipeline
+from penstock.load.publish import publish_in
+from penstock.load.results.proof import begin_proof, find_result_faults
 from penstock.load.results.rebuild import rebuild_result
 from penstock.maintenance.run import maintain, preview_maintenance
+from penstock.status.results import read_results
 from penstock.verify.rotation import Rotation
+from penstock.waiting import wait_until
 from privileges import superuser
 
 if TYPE_CHECKING:
@@ -66,7 +75,10 @@ def assert_dropped_loads_take_their_turns(loader: Loader, loads: list[int]) -> N
         f"'_load_id', {loads[0]}, '_offset', 1))).* from analytics.orders t limit 1",
     )
     for _ in range(2):
-        assert [(fault.kind, fault.load) for fault in loader.verify(0).faults] == [("rows_too_many", loads[0])]
+        found = loader.verify(0)
+        assert [(fault.kind, fault.load) for fault in found.faults] == [("rows_too_many", loads[0])]
+    assert "delete from <target> where _load_id" in " ".join(found.next_steps)
+    assert "--replace" not in " ".join(found.next_steps), "a replay would be refused"
     tamper(loader, "drop table analytics.orders_default")
     assert loader.verify(0).faults == ()
 
@@ -90,6 +102,9 @@ def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> No
     assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 2
 
     assert rows(loader) == [(5, "c1"), (6, "c1")]
+    with open_ledger(loader.db) as connection:
+        listed = read_results(connection, "orders", loader.pipeline)
+    assert {each.table: each.provable for each in listed} == {"analytics.newest": True, "analytics.counts": False}
     current = [("c1", 6), ("c2", 2), ("c3", 4)]
     assert newest(loader) == current
     assert counts(loader) == [("c0", 2), ("c1", 3), ("c2", 1), ("c3", 1)]
@@ -117,6 +132,26 @@ def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> No
     assert newest(loader) == [("c1", 5), *current[1:]]
     assert counts(loader) == [("c0", 2), ("c1", 2), ("c2", 1), ("c3", 1)]
     assert loader.verify().faults == ()
+
+
+def test_no_leaf_is_dropped_while_results_are_proven(db: str) -> None:
+    pipeline = declare("topic", results=[NEWEST | {"key": ["id"], "deleted_when": None}], keep_rows_days=30)
+    load_id = stage_rows(db, pipeline=pipeline)
+    with open_ledger(db) as connection:
+        pass_checks(connection, read_load(connection, load_id))
+        publish_in(connection, load_id)
+    with psycopg.connect(superuser(db)) as connection:
+        connection.execute("update penstock.load set published_at = now() - interval '31 days'")
+        connection.commit()
+        waiting = "select 1 from pg_locks where not granted and mode = 'AccessExclusiveLock'"
+        with open_ledger(db) as proving, ThreadPoolExecutor(1) as pool:
+            begin_proof(proving, pipeline.target)
+            pipeline_id = find_pipeline(proving, "orders") or 0
+            maintained = pool.submit(maintain, db, pipeline, lambda _: None)
+            assert wait_until(lambda: maintained.done() or connection.execute(waiting).fetchone(), seconds=60)
+            assert find_result_faults(proving, pipeline_id, pipeline.target, 1.0) == []
+            proving.rollback()
+            assert maintained.result().dropped.leaves == 1
 
 
 def test_rows_stay_while_a_result_waits_for_a_rebuild(start: Start) -> None:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from declaring import COUNTS, CUSTOMERS, NEWEST, declare
+from declaring import COUNTS, CUSTOMERS, NEWEST, declare, describe
+from fix_loads import stage_rows
+from loading_process import await_blocked, locked
 from penstock.decide.rollback import roll_back
 from penstock.doctor.services import check_services
-from penstock.errors import HeldError, WrongUseError
+from penstock.errors import HeldError, PenstockError, WrongUseError
 from penstock.ledger.connection import open_ledger
+from penstock.ledger.load import pass_checks, read_load
 from penstock.ledger.pipeline import lock_pipeline
-from penstock.load.publish import publish_load
-from penstock.load.results import rebuild
+from penstock.load.publish import publish_in, publish_load
+from penstock.load.results import rebuild, tables
 from penstock.load.results.proof import find_result_faults
 from penstock.load.results.rebuild import rebuild_result
 from penstock.status.pipelines import read_status
 from penstock.verify.run import verify_pipeline
+from penstock.waiting import wait_until
 from privileges import superuser
 
 if TYPE_CHECKING:
     from fix_loaders import Start
+    from fix_loads import Bind
     from penstock.model.health import Health
     from producing import Account
     from whole_loads import Loader
@@ -187,6 +196,49 @@ def test_an_interrupted_rebuild_continues_where_it_stopped(start: Start, monkeyp
     assert counts(loader) == [("c0", 3), ("c1", 5), ("c2", 3)]
 
 
+REBUILD = """
+import json, os
+from penstock.declaration.pipeline import Pipeline
+from penstock.load.results.rebuild import rebuild_result
+pipeline = Pipeline.model_validate(json.loads(os.environ["PIPELINE"]))
+rebuild_result(os.environ["DB"], pipeline, "analytics.counts", "ann", lambda _: None)
+"""
+
+
+def test_a_rebuild_that_is_killed_changes_nothing_and_continues(db: str) -> None:
+    described = describe("topic", columns=CUSTOMERS, results=[COUNTS])
+    load_id = stage_rows(db, pipeline=declare("topic", columns=CUSTOMERS, results=[COUNTS]))
+    with open_ledger(db) as connection:
+        connection.execute(f"update penstock_stage.load_{load_id}_1 set customer = 'c' || id % 10".encode())
+        pass_checks(connection, read_load(connection, load_id))
+        publish_in(connection, load_id)
+    rows = "select customer, orders from analytics.counts order by 1"
+    with psycopg.connect(db, autocommit=True) as connection:
+        right = connection.execute(rows).fetchall()
+        connection.execute("update analytics.counts set orders = orders + 1")
+        connection.execute("delete from analytics.counts where customer = 'c3'")
+        wrong = connection.execute(rows).fetchall()
+        command, environment = (
+            [sys.executable, "-c", REBUILD],
+            {**os.environ, "DB": db, "PIPELINE": json.dumps(described)},
+        )
+        with locked(db, "lock table analytics.counts in share mode"):
+            process = subprocess.Popen(command, env=environment)
+            await_blocked(db)
+            process.kill()
+            process.wait(60)
+        assert connection.execute("select state from penstock.results order by 1").fetchall() == [
+            ("building",),
+            ("current",),
+        ]
+        assert connection.execute(rows).fetchall() == wrong
+
+        subprocess.run(command, env=environment, check=True, timeout=300)
+
+        assert connection.execute(rows).fetchall() == right
+        assert connection.execute("select state from penstock.results").fetchall() == [("current",)]
+
+
 def test_a_table_whose_columns_changed_is_replaced_by_its_rebuild(start: Start) -> None:
     _, loader = begin(start, NEWEST)
     loader.load()
@@ -222,6 +274,50 @@ def test_statements_that_fail_hold_the_load_with_the_server_s_words(start: Start
     account.send([order(9, "c0")])
     corrected.load()
     assert counts(corrected) == [("c0", 4), ("c1", 3), ("c2", 3)]
+
+
+ENDLESS = {"table": "analytics.endless", "mode": "sql", "key": ["id"], "columns": {"id": "bigint"},
+           "statements": "select pg_sleep(600)"}  # fmt: skip
+
+
+def validate(db: str, *results: dict[str, Any]) -> int:
+    """Make a validated load of a pipeline with these results."""
+    load_id = stage_rows(db, pipeline=declare("topic", results=list(results)))
+    with open_ledger(db) as connection:
+        pass_checks(connection, read_load(connection, load_id))
+    return load_id
+
+
+@pytest.mark.parametrize(
+    "result",
+    [ENDLESS, NEWEST | {"key": ["id"], "deleted_when": "pg_sleep(600) is null"}],
+    ids=["statements", "condition"],
+)
+def test_statements_that_never_end_hold_the_load_with_the_server_s_words(
+    db: str, bound: Bind, monkeypatch: pytest.MonkeyPatch, result: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(tables, "MINUTE", 0.01)  # of the 120 minutes of timeout_minutes
+    load_id = validate(db, result)
+
+    with pytest.raises(HeldError, match=r"canceling statement due to statement timeout \(timeout_minutes: 120\)"):
+        publish_load(db, bound(db), load_id)
+
+    with open_ledger(db) as connection:
+        assert read_load(connection, load_id).state == "held"
+
+
+def test_statements_that_a_person_cancels_hold_no_load(db: str, bound: Bind) -> None:
+    load_id = validate(db, ENDLESS)
+    kafka = bound(db)
+    cancel = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'"
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(superuser(db), autocommit=True) as connection:
+        published = pool.submit(publish_load, db, kafka, load_id)
+        assert wait_until(lambda: connection.execute(cancel).fetchone(), seconds=60), "the statements run"
+        with pytest.raises(PenstockError, match=r"canceling statement due to user request\. Nothing is published"):
+            published.result()
+
+    with open_ledger(db) as connection:
+        assert read_load(connection, load_id).state == "validated"
 
 
 @pytest.mark.parametrize(

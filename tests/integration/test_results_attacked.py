@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,62 @@ def test_statements_that_do_more_than_write_their_table_hold_the_load(start: Sta
     assert loader.query("select count(*) from penstock.covered") == [(0,)]
     assert loader.query("select count(*) from pg_largeobject_metadata") == [(0,)]
     assert loader.query("select rolcanlogin from pg_roles where rolname = 'penstock_result_writer'") == [(False,)]
+
+
+def test_statements_beyond_a_limit_of_postgresql_hold_the_load(start: Start) -> None:
+    long = "(select string_agg(md5(n::text), '') from generate_series(1, 300) n)"  # an index takes 2,704 bytes
+    columns = {"text": "text", "rows": "bigint"}
+    statements = f"insert into result select {long}, count(*) from added"
+    _, loader = begin(start, TOTALS | {"key": ["text"], "columns": columns, "statements": statements})
+
+    with pytest.raises(HeldError, match="index row"):
+        loader.load()
+
+
+def test_a_record_whose_key_no_index_holds_is_quarantined_alone(start: Start) -> None:
+    account, loader = begin(start, NEWEST | {"key": ["note"], "columns": {"number": "id"}})
+    texts = {"fits": "x" * 2_600, "is too long": "".join(map(str, range(2_000)))}
+    account.send([json.dumps({"id": number, "note": note}).encode() for number, note in enumerate(texts.values())])
+
+    loader.load()
+
+    assert loader.query('select "offset", reason from penstock.quarantined') == [(21, "too_long")]
+    assert loader.query("select count(*), max(length(note)) from analytics.newest") == [(21, 2_600)]
+
+
+def test_an_upsert_keeps_and_proves_columns_of_json(start: Start) -> None:
+    account, loader = start(2, columns={**COLUMNS, "doc": {"type": "json"}}, results=[NEWEST | {"columns": None}])
+    documents = [b'{"id": 1, "doc": {"b":  %d}}' % number for number in range(3)]
+    account.send([*documents, *documents])
+    loader.load()
+    rows = loader.query("select doc::text, _offset from analytics.newest")
+    newest = "select doc::text, _offset from analytics.orders order by _timestamp desc, _partition desc, 2 desc limit 1"
+    assert rows == loader.query(newest)
+    assert loader.verify().faults == ()
+    with psycopg.connect(superuser(loader.db)) as connection:
+        connection.execute("update analytics.newest set doc = '{}'")
+    assert [fault.kind for fault in loader.verify().faults] == ["result"]
+
+    rebuild_result(loader.db, loader.pipeline, "analytics.newest", "ann", lambda _: None)
+
+    assert loader.query("select doc::text, _offset from analytics.newest") == rows
+
+
+def test_a_result_that_cannot_be_compared_is_a_fault_and_hides_no_other(start: Start) -> None:
+    check = "select id % 10, count(*) from rows group by 1"
+    _, loader = begin(start, NEWEST, TOTALS | {"check": check}, TOTALS | {"table": "analytics.more", "check": check})
+    loader.load()
+    with psycopg.connect(superuser(loader.db)) as connection:
+        connection.execute("alter table analytics.newest drop column note; drop table analytics.totals")
+        connection.execute("delete from analytics.more where digit = 3")
+
+    faults = [fault.message for fault in loader.verify().faults]
+
+    assert faults[:2] == [
+        'result analytics.newest: it cannot be compared: column "note" does not exist.',
+        'result analytics.totals: it cannot be compared: relation "analytics.totals" does not exist.',
+    ]
+    assert [fault.partition(" are ")[0] for fault in faults[2:]] == ["result analytics.more: of 10 keys 1"]
 
 
 def test_statements_may_set_memory_and_planner(start: Start) -> None:

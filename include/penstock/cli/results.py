@@ -54,5 +54,5 @@ def _write_rebuild(result: "ResultStatus") -> str:
 def _write_verification(result: "ResultStatus") -> str:
     found = result.verification
     if found is None:
-        return "none" if result.provable else "none: it has no check query"
+        return "none" if result.provable else "none: it has no check query, or old rows were dropped"
     return f"{found.verification}: {found.fault or 'no fault'}"

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -35,6 +36,8 @@ OWN_SCHEMAS = ("penstock", "penstock_stage", "penstock_kept", "penstock_results"
 # The validation context of a declaration that the ledger keeps. It was accepted by earlier rules, so later rules are
 # not applied to it.
 KEPT = object()
+# msgspec reads no member of JSON by such a name: every load of the pipeline would fail.
+UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 # A failed check of severity error holds the load; a warning is sent; an info is recorded only.
 Severity = Literal["error", "warning", "info"]
@@ -56,6 +59,19 @@ def _read_path(value: object) -> object:
     return parse_path(value)
 
 
+def _check_path(path: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if info.context is KEPT:
+        return path
+    if len(path) > MAX_STEPS:
+        raise ValueError(f"a path of {len(path)} steps; allowed: at most {MAX_STEPS} steps")
+    unreadable = next((step for step in path if UNREADABLE.search(step)), None)
+    if unreadable is not None:
+        raise ValueError(
+            f'the step {clip(unreadable)} has a ", a \\ or a control character; allowed: a name without them'
+        )
+    return path
+
+
 TypeField = Annotated[
     ColumnType,
     PlainValidator(_read_type),
@@ -65,6 +81,7 @@ TypeField = Annotated[
 PathField = Annotated[
     tuple[StrictStr, ...],
     BeforeValidator(_read_path),
+    AfterValidator(_check_path),
     PlainSerializer(format_path, return_type=str),
     WithJsonSchema({"type": "string"}),
 ]
@@ -83,13 +100,6 @@ class Column(BaseModel):
         default=None,
         description="For timestamps written as numbers: s, ms or us (seconds, milli- or microseconds since 1970).",
     )
-
-    @field_validator("path")
-    @classmethod
-    def _check_path(cls, path: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        if len(path) > MAX_STEPS and info.context is not KEPT:
-            raise ValueError(f"a path of {len(path)} steps; allowed: at most {MAX_STEPS} steps")
-        return path
 
     @field_validator("name")
     @classmethod

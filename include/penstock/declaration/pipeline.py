@@ -345,6 +345,12 @@ class Pipeline(BaseModel):
         return spread(self.schedule, self.name) if self.schedule and self.spread else self.schedule
 
     @property
+    def index_entries(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of each index that a row must fit into: declared indexes, and the keys of upserts and guards."""
+        keys = ((*result.key, "_generation", "_partition") for result in self.results if result.mode == "upsert")
+        return (*self.indexes, *keys)
+
+    @property
     def decoded(self) -> tuple[Column, ...]:
         """The columns that are read from a record."""
         return self.columns if self.input is None else self.input

@@ -41,7 +41,8 @@ class Result(BaseModel):
         description="upsert keeps the newest row of each key; sql runs statements over the added and removed rows"
     )
     key: Annotated[tuple[StrictStr, ...], Field(min_length=1, max_length=32)] = Field(
-        description="The columns of the primary key. With upsert, columns of the target."
+        description="The columns of the primary key. With upsert, columns of the target: a record whose texts take "
+        "over 2,600 bytes together goes to the quarantine."
     )
     columns: ResultColumns | None = Field(
         default=None,

@@ -10,7 +10,7 @@ from penstock.errors import WrongUseError, name_few
 from penstock.ledger.statements import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
@@ -47,9 +47,14 @@ def count_dropped(connection: Connection, pipeline_id: int) -> int:
     return _statements.fetch_value(connection, int, "count_dropped", pipeline_id=pipeline_id)
 
 
+def find_dropped(connection: Connection, loads: Iterable[int]) -> frozenset[int]:
+    """Find those of some loads whose rows were dropped."""
+    return frozenset(_statements.fetch_values(connection, int, "find_dropped", loads=list(loads)))
+
+
 def refuse_dropped(connection: Connection, load: Load, loads: Sequence[int]) -> None:
     """Refuse to take away or replace rows of loads whose rows were dropped."""
-    found = _statements.fetch_values(connection, int, "find_dropped", loads=list(loads))
+    found = sorted(find_dropped(connection, loads))
     if found:
         raise WrongUseError(
             f"the rows of load {', '.join(name_few(found))} were dropped (keep_rows_days); they cannot be taken out or "

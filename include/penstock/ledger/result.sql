@@ -53,7 +53,8 @@ where result_id = %(result_id)s
 
 -- name: list_results
 -- The tables of a pipeline's results. A result that waits or is being rebuilt stands beside the current one of its table,
--- which still changes with each load. The number of rows is the estimate of the catalog: no row is counted.
+-- which still changes with each load. The number of rows is the estimate of the catalog: no row is counted. A check query
+-- needs all rows of the target, so it proves nothing where old rows were dropped.
 with here as (
     select n.table_name as name, c.result_id is not null as is_current, coalesce(p.state, 'current') as state,
            coalesce(c.definition, p.definition) as definition, coalesce(p.declared_at, c.declared_at) as declared_at,
@@ -65,7 +66,7 @@ with here as (
 )
 select h.name as "table", h.definition ->> 'mode' as mode,
        array(select jsonb_array_elements_text(h.definition -> 'key')) as key, h.state, h.is_current,
-       h.definition ->> 'mode' = 'upsert' or h.definition ->> 'check' is not null as is_provable,
+       h.definition ->> 'mode' = 'upsert' or h.definition ->> 'check' is not null and not d.has_dropped as is_provable,
        e.rows, h.declared_at, h.current_since,
        coalesce(h.load_id, (select l.load_id from penstock.load l
                             where l.pipeline_id = %(pipeline_id)s and l.published_at <= h.current_since
@@ -73,6 +74,7 @@ select h.name as "table", h.definition ->> 'mode' as mode,
        h.built_until, h.build_to, b.rows_read, b.rows_to_read,
        v.verification_id, v.ended_at as verified_at, v.share, v.fault
 from here h
+cross join (select exists (select from penstock.dropped_load where pipeline_id = %(pipeline_id)s) as has_dropped) d
 left join lateral (
     select case when c.reltuples >= 0 and c.relpages > 0
                 then round(c.reltuples * pg_relation_size(c.oid) / current_setting('block_size')::int / c.relpages)::bigint

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _statements = Statements("load/results/examination")
 
+TRY_TIMEOUT = "20s"
 ROWS, TABLE, GUARDS = (sql.Identifier("pg_temp", f"penstock_tried_{name}") for name in ("rows", "table", "guards"))
 
 
@@ -66,6 +67,7 @@ def _refuse(pipeline: Pipeline, is_granted: bool, right: str) -> None:
 def _try_result(connection: Connection, pipeline: Pipeline, result: Result) -> None:
     """Run the SQL of a result with temporary tables that have no row, as the role of results."""
     try:
+        connection.execute(sql.SQL("set local statement_timeout = {}").format(sql.Literal(TRY_TIMEOUT)))
         empty = sql.SQL("create temporary table {} as select * from {} n").format(
             sql.Identifier(ROWS._obj[1]), compose_no_rows(pipeline)
         )

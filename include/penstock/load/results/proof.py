@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg import sql
+from psycopg import IsolationLevel, sql
 
 from penstock.declaration.carried import UPSERT_CARRIED
+from penstock.declaration.columns import parse_type
 from penstock.errors import ResultError
+from penstock.ledger.connection import describe_refusal
 from penstock.ledger.dropped import count_dropped
 from penstock.ledger.result import ResultState, read_results
 from penstock.ledger.statements import Statements
 from penstock.load.results import upsert
-from penstock.load.results.writer import run_as_writer
+from penstock.load.results.writer import OF_STATEMENTS, run_as_writer
 from penstock.target.postgres.table import join_names, target_identifier
 
 if TYPE_CHECKING:
@@ -43,10 +45,20 @@ class ResultFault:
     message: str
 
 
-def find_result_faults(connection: Connection, pipeline_id: int, target: Target, share: float) -> list[ResultFault]:
-    """Compare the current results with the rows of the target, in the caller's transaction.
+def begin_proof(connection: Connection, target: Target) -> None:
+    """Begin the transaction of a proof: the rows and the results, which change together, in one snapshot.
 
-    Its snapshot must stay the same for all statements. Of an upsert a share of the keys is compared, chosen by their
+    The target is locked before the snapshot is taken. A leaf that is dropped after the snapshot and before its first
+    reading would be missing, because a snapshot does not cover the catalog, and the ledger would still have its rows.
+    """
+    connection.isolation_level = IsolationLevel.REPEATABLE_READ
+    connection.execute(sql.SQL("lock table {} in access share mode").format(target_identifier(target)))
+
+
+def find_result_faults(connection: Connection, pipeline_id: int, target: Target, share: float) -> list[ResultFault]:
+    """Compare the current results with the rows of the target, in the transaction of `begin_proof`.
+
+    Of an upsert a share of the keys is compared, chosen by their
     hashes; of a result by statements all rows are, if the declaration has a query for it.
     """
     faults = []
@@ -54,9 +66,12 @@ def find_result_faults(connection: Connection, pipeline_id: int, target: Target,
         if known.state != ResultState.CURRENT:
             continue
         try:
-            messages = _compare(connection, known, target, share)
+            with connection.transaction():  # the next result is compared in any case
+                messages = _compare(connection, known, target, share)
         except ResultError as error:
             messages = [f"the check of the result failed: {error.what}"]
+        except OF_STATEMENTS as error:  # a person altered or dropped the table
+            messages = [f"it cannot be compared: {describe_refusal(error)}"]
         faults += [ResultFault(known.table_name, message) for message in messages]
     return faults
 
@@ -117,13 +132,13 @@ def compare_statements(
 ) -> Compared:
     """Compare a table with its check query over the view `rows`, which has all rows of the target."""
     names = [name for name, _ in result.columns or ()]
-    pieces = {
+    pieces: dict[str, sql.Composable] = {
         "table": table,
         "target": target,
         "columns": join_names(names),
         "key": join_names(result.key),
-        "wanted": upsert.qualify("w", names),
-        "found": upsert.qualify("r", names),
+        "wanted": _qualify_comparable("w", result),
+        "found": _qualify_comparable("r", result),
     }
     for name in ("name_rows", "prepare_wanted"):
         _statements.execute(connection, name, pieces)
@@ -132,3 +147,11 @@ def compare_statements(
     compared = _statements.fetch_only(connection, Compared, "compare_statements", pieces)
     _statements.execute(connection, "drop_wanted")
     return compared
+
+
+def _qualify_comparable(alias: str, result: Result) -> sql.Composed:
+    """Join the columns of a result by statements. PostgreSQL compares no values of json, so their texts are."""
+    return sql.SQL(", ").join(
+        sql.SQL("{}::text" if parse_type(type_).family == "json" else "{}").format(sql.Identifier(alias, name))
+        for name, type_ in result.columns or ()
+    )

@@ -1,9 +1,10 @@
 -- name: compare_upsert
--- Compares the winners among the rows of the target with an upsert, for the keys with a hash below a bound.
+-- Compares the winners among the rows of the target with an upsert, for the keys with a hash below a bound. Values are
+-- compared byte by byte.
 select count(*)::bigint as keys,
        count(*) filter (where r._found is null)::bigint as missing,
        count(*) filter (where w._found is null)::bigint as extra,
-       count(*) filter (where r._found and w._found and ({winner_values}) is distinct from ({result_values}))::bigint as different
+       count(*) filter (where r._found and w._found and record_image_ne(row({winner_values}), row({result_values})))::bigint as different
 from (select *, true as _found from penstock_ranked where _place = 1 and not _deleted) w
 full join (select *, true as _found
            from {table} left join (select {key}, true as _left_out from penstock_left_out) o using ({key})
@@ -18,7 +19,7 @@ select count(*)::bigint as keys,
            and not exists (select from {guards} g where ({guard_key}) = ({winner_key}))))::bigint as missing,
        count(*) filter (where w._found is null)::bigint as extra,
        count(*) filter (where r._found and w._found
-           and (w._deleted, {winner_values}) is distinct from (r._deleted, {result_values}))::bigint as different
+           and record_image_ne(row(w._deleted, {winner_values}), row(r._deleted, {result_values})))::bigint as different
 from (select *, true as _found from penstock_ranked where _place > 1 or _deleted) w
 full join (select *, true as _found
            from {guards} left join (select {key}, true as _left_out from penstock_left_out) o using ({key})

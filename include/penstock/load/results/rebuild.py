@@ -26,7 +26,7 @@ from penstock.ledger.statements import Statements
 from penstock.load.results import upsert
 from penstock.load.results.change import Change
 from penstock.load.results.tables import (
-    apply_change,
+    apply_or_refuse,
     building_table,
     create_tables,
     drop_tables,
@@ -142,7 +142,7 @@ def _read_piece(connection: Connection, pipeline: Pipeline, result_id: int) -> P
     piece = ledger_result.find_piece(connection, known, ROWS_OF_PIECE)
     if piece.until_load is not None:
         change = Change(target_identifier(pipeline.target), ((known.built_until or 0) + 1, piece.until_load))
-        apply_change(connection, known, change)
+        apply_or_refuse(connection, pipeline, known, change)
         ledger_result.mark_built(connection, result_id, piece.until_load)
     return piece
 

@@ -20,6 +20,6 @@ delete from {table} r where not exists (select from {built} b where ({new_key}) 
 -- Writes the rows of the new table that the current one does not have, or has with other values.
 insert into {table} as r ({columns})
 select {columns} from {built} b
-where not exists (select from {table} r where ({old_key}) = ({new_key}) and ({old}) is not distinct from ({new}))
+where not exists (select from {table} r where ({old_key}) = ({new_key}) and record_image_eq(row({old}), row({new})))
 order by {key}
 on conflict ({key}) do update set {assignments}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import psycopg
 from psycopg import sql
 
 from penstock import advice
@@ -26,6 +29,8 @@ from penstock.load.results.writer import OF_STATEMENTS
 from penstock.target.postgres.table import RESULT_SCHEMA, target_identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.declaration.pipeline import Pipeline
     from penstock.declaration.results import Result
     from penstock.ledger.connection import Connection
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from penstock.model.load import Load
 
 _statements = Statements("load/results/tables")
+
+MINUTE = 60.0  # seconds
 
 
 def prepare_results(connection: Connection, pipeline: Pipeline) -> None:
@@ -140,21 +147,46 @@ def update_results(connection: Connection, load: Load, known: list[KnownResult],
     """Apply a change that a load makes to the results of its pipeline, in the caller's transaction."""
     for each in known:
         try:
-            _apply_or_refuse(connection, each, leave_to_rebuild(each, change))
+            apply_or_refuse(connection, load.declaration, each, leave_to_rebuild(each, change))
         except ResultError as error:
-            error.what = f"result {each.table_name}: {error.what}"
-            error.next_step = advice.correct_result(load.pipeline, each.table_name)
             raise error.fill(load.pipeline, load.load_id, load.ranges) from None
     if known:
         mark_changed(connection, [each.result_id for each in known], load.load_id)
 
 
-def _apply_or_refuse(connection: Connection, known: KnownResult, change: Change) -> None:
-    """Apply a change; a table that a person altered, so that it cannot be written, is an error of the result."""
+def apply_or_refuse(connection: Connection, pipeline: Pipeline, known: KnownResult, change: Change) -> None:
+    """Apply a change; a ResultError has the server's words about statements that fail or take too long.
+
+    A statement may run as long as a task of the pipeline: meanwhile no other load is published. A table that a person
+    altered, so that it cannot be written, is an error of the result too.
+    """
     try:
-        apply_change(connection, known, change)
+        with _limiting(connection, pipeline.timeout_minutes):
+            apply_change(connection, known, change)
     except OF_STATEMENTS as error:
-        raise ResultError(describe_refusal(error)) from keep_cause(error)
+        raise _make_error(describe_refusal(error), pipeline, known) from keep_cause(error)
+    except ResultError as error:
+        raise _make_error(error.what, pipeline, known) from error.__cause__
+
+
+def _make_error(what: str, pipeline: Pipeline, known: KnownResult) -> ResultError:
+    next_step = advice.correct_result(pipeline.name, known.table_name)
+    return ResultError(f"result {known.table_name}: {what}", pipeline=pipeline.name, next_step=next_step)
+
+
+@contextmanager
+def _limiting(connection: Connection, minutes: int) -> Iterator[None]:
+    """Let PostgreSQL cancel each statement that runs too long. A cancellation by a person stays what it is."""
+    seconds, began = minutes * MINUTE, time.monotonic()
+    limit = sql.Literal(f"{max(1, round(seconds * 1000))}ms")
+    connection.execute(sql.SQL("set local statement_timeout = {}").format(limit))
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as error:
+        if time.monotonic() - began < seconds:
+            raise
+        raise ResultError(f"{describe_refusal(error)} (timeout_minutes: {minutes})") from error
+    connection.execute("set local statement_timeout to default")
 
 
 def leave_to_rebuild(known: KnownResult, change: Change) -> Change:

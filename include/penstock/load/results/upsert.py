@@ -185,7 +185,10 @@ def _add_rows(connection: Connection, pieces: dict[str, sql.Composable], change:
     """Merge the rows of a load."""
     where = sql.SQL("").format()
     if change.removed is not None:
-        where = sql.SQL("and ({}) not in (select {} from penstock_affected)").format(pieces["row_key"], pieces["key"])
+        # An anti-join. NOT IN would search the whole list for each row, if the list does not fit into memory.
+        where = sql.SQL("and not exists (select from penstock_affected a where ({}) = ({}))").format(
+            pieces["affected_key"], pieces["row_key"]
+        )
     rows = {"target": change.target, "added": change.select_added(), "except_affected": where}
     _run(connection, "name_added_rows", pieces | rows)
     _pick_tops(connection, pieces)

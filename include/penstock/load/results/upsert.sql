@@ -31,11 +31,14 @@ select {columns}, false as _deleted from {table} with no data
 
 -- name: pick_tops
 -- The newest row of each key in each partition: offsets give the order within a partition. It runs as the role of
--- results, because the condition of deletions is SQL of the declaration.
+-- results, because the condition of deletions is SQL of the declaration. The newest offsets are found first, so that no
+-- whole rows are sorted.
 insert into penstock_tops ({columns}, _deleted)
-select distinct on ({key}, _generation, _partition) {sources}, coalesce(({deleted})::boolean, false)
-from penstock_rows where ({key}) is not null
-order by {key}, _generation desc, _partition, _offset desc
+select {sources}, coalesce(({deleted})::boolean, false)
+from penstock_rows
+join (select {key}, _generation, _partition, max(_offset) as _offset
+      from penstock_rows where ({key}) is not null group by {key}, _generation, _partition) newest
+    using ({key}, _generation, _partition, _offset)
 
 -- name: add_contested_keys
 -- Keys whose winner is not found by comparing two rows of one partition: a deletion, several partitions or generations,
@@ -91,10 +94,11 @@ where ({row_key}) = ({affected_key})
 delete from {guards} r using penstock_affected a where ({row_key}) = ({affected_key})
 
 -- name: write_winners
--- Writes the winners; a row that is there already stays as it is.
+-- Writes the winners; a row that is there already stays as it is. Rows are compared byte by byte, because json has no
+-- other comparison.
 insert into {table} as r ({columns})
 select {columns} from penstock_ranked where _place = 1 and not _deleted order by {key}
-on conflict ({key}) do update set {assignments} where ({old_values}) is distinct from ({new_values})
+on conflict ({key}) do update set {assignments} where record_image_ne(row({old_values}), row({new_values}))
 
 -- name: keep_others
 -- Keeps deletions that win, and the newest rows of the other partitions.

@@ -27,6 +27,12 @@ OF_STATEMENTS = (
     psycopg.InternalError,
     psycopg.NotSupportedError,
     psycopg.ProgrammingError,
+    # These count as operational errors for psycopg, and come again with each try.
+    psycopg.errors.ObjectNotInPrerequisiteState,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    psycopg.errors.TooManyArguments,
+    psycopg.errors.TooManyColumns,
 )
 
 
