@@ -11,6 +11,13 @@ RUN mvn -q -B -Dstyle.color=never -P spark -Djars=/build/jars dependency:copy-de
  && cd jars && sha256sum --check --quiet ../spark.sha256 \
  && test "$(ls spark | wc -l)" = "$(wc -l < ../spark.sha256)"
 
+# The record path in Rust: one library for any Python from 3.11 on, built on the Debian of the image.
+FROM rust:1.95-slim-bookworm AS native
+WORKDIR /build
+ENV PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1
+COPY native native
+RUN cargo build -q --release --locked --manifest-path native/Cargo.toml
+
 FROM python:3.11.14-slim-bookworm
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
@@ -42,6 +49,8 @@ COPY pyproject.toml README.md ./
 COPY include/penstock include/penstock
 COPY include/pipelines include/pipelines
 RUN uv pip install -q --no-cache --python .venv/bin/python --no-build-isolation --no-deps -e .
+COPY --from=native /build/native/target/release/libpenstock_native.so \
+  .venv/lib/python3.11/site-packages/penstock_native.abi3.so
 COPY --from=jars /build/jars/spark .jars/spark
 COPY spark_jobs spark_jobs
 COPY dags dags

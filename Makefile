@@ -2,12 +2,14 @@
 # everything else, pinned, inside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint unit test browser demo down bench wheel
+.PHONY: help setup check lint unit test fuzz chromium browser demo down bench wheel
 .DELETE_ON_ERROR:
 
 SHELL := /bin/bash
 PYTHON ?= python3.11
 MVN ?= mvn
+# `make CARGO=` leaves the record path in Rust out.
+CARGO ?= cargo
 BIN := .venv/bin
 # Spark's workers and Airflow start programs by name: the programs of this environment come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -15,9 +17,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
 
-setup: .venv/.installed .jars/.checked .jars/spark.jsa  ## install the pinned packages and jars; instant when nothing changed
+setup: .venv/.installed .venv/.native .jars/.checked .jars/spark.jsa  ## install the pinned packages and jars; instant when nothing changed
 
-check: .venv/.installed  ## run lint, types and the tests that need no services, in under a minute
+check: .venv/.installed .venv/.native  ## run lint, types and the tests that need no services, in under a minute
 	@$(MAKE) --no-print-directory -j2 lint unit
 
 lint:
@@ -25,15 +27,28 @@ lint:
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@found=$$($(BIN)/lint-imports --no-cache) || { echo "$$found" >&2; exit 1; }
+	@if [ -e .venv/.native ]; then \
+	  cd native && $(CARGO) fmt --check && $(CARGO) clippy -q --release --locked -- -D warnings; fi
 
 unit:
 	@$(BIN)/pytest -q -n 2 -m "not services"
 
-# Each process runs whole files, in their order: the longest tests start early, and a file starts its services once.
-test: check .jars/.checked .jars/spark.jsa  ## run lint, types and all tests
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "services and not browser"
+# Each process runs whole files, in their order: the longest tests start early, and a file starts its services once. The
+# files that share an Airflow run in one process.
+test: check .jars/.checked .jars/spark.jsa chromium  ## run lint, types and all tests
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m services
 
-browser: setup  ## run the tests in a real browser; PICTURES=docs/images makes the pictures of the docs
+fuzz: .venv/.native  ## compare both record paths on 5 million records; FUZZ="--records 200000 --seed 1" for others
+	@cd tests && PYTHONPATH=../include ../$(BIN)/python record_differences.py $(FUZZ)
+
+# Root installs the browser of Debian where it is missing.
+chromium:
+	@command -v chromium chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; } || \
+	  { echo "make: Chromium is missing. Next: install chromium and chromedriver; on Debian as root:" \
+	         "apt-get install chromium chromium-driver" >&2; exit 2; }
+
+browser: setup chromium  ## run the tests in a real browser; PICTURES=docs/images makes the pictures of the docs
 	@$(if $(PICTURES),PICTURES=$(abspath $(PICTURES))) $(BIN)/pytest -q -m browser
 
 demo: setup  ## start the embedded stack and load sample orders, twice
@@ -46,9 +61,10 @@ bench: setup .venv-bench/.installed  ## compare the speed with other tools; RECO
 	@$(BIN)/python -m bench $(if $(RECORDS),--records $(RECORDS)) $(BENCH)
 
 # setuptools would pack files of an earlier build: build/ is removed first.
-wheel: .venv/.installed  ## build the wheel of the package into dist/
+wheel: .venv/.installed .venv/.native  ## build the wheel of the package into dist/, and that of the record path in Rust
 	@rm -rf build dist
 	@$(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python
+	@if [ -e .venv/.native ]; then cp target/native/*.whl dist/; fi
 
 .venv/.made:
 	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
@@ -62,6 +78,15 @@ wheel: .venv/.installed  ## build the wheel of the package into dist/
 	@$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $@
+
+# The record path in Rust is optional: without it the path in Python takes all records.
+.venv/.native: .venv/.installed native/Cargo.toml native/Cargo.lock native/pyproject.toml $(wildcard native/src/*.rs)
+	@if [ -z "$(CARGO)" ] || ! command -v $(CARGO) >/dev/null; then rm -f $@; \
+	  echo "Rust is missing: the record path in Python takes all records" >&2; exit 0; fi; \
+	echo "building the record path in Rust" >&2; rm -rf target/native; \
+	found=$$($(BIN)/maturin build --release --locked -m native/Cargo.toml -i $(BIN)/python -o target/native 2>&1) || \
+	  { echo "$$found" >&2; exit 2; }; \
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --reinstall target/native/*.whl && touch $@
 
 # The other tools get an environment of their own: Penstock's environment holds only packages that Penstock needs.
 .venv-bench/.installed: bench/requirements.lock | .venv/.installed
@@ -84,7 +109,7 @@ wheel: .venv/.installed  ## build the wheel of the package into dist/
 	@rm -rf .jars && mv target/jars .jars
 	@touch $@
 
-# With this archive Spark's drivers start in half the time; they start without it too.
-.jars/spark.jsa: .jars/.checked
+# With this archive, and the home of Spark beside it, Spark's drivers start in half the time; they start without it too.
+.jars/spark.jsa: .jars/.checked include/penstock/spark/class_archive.py
 	@echo "preparing a fast start of Spark" >&2
 	@$(BIN)/python -m penstock.spark.class_archive || true

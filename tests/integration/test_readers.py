@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import LogLostError, PenstockError, ReadError
 from penstock.kafka.admin import read_log
-from penstock.kafka.readers import native
+from penstock.kafka.readers import native, reading
 from penstock.kafka.readers import spark as spark_reader
 from penstock.kafka.readers.contract import CheckedChunk, Source
 from penstock.kafka.readers.data_source import register_source
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
     Read = Callable[[Source, Range], tuple[list[tuple[int, bytes | None]], CheckedChunk]]
 
 
-@pytest.fixture(params=["native", "spark"])
+# The native reader reads by confluent_kafka, or in Rust where that is installed.
+READERS = ["native", *(["rust"] if find_spec("penstock_native") else []), "spark"]
+
+
+@pytest.fixture(params=READERS)
 def read(request: pytest.FixtureRequest) -> Read:
     """Read a range through the checks; the offsets and values come back, and what was counted."""
     if request.param == "spark":
@@ -38,8 +44,9 @@ def read(request: pytest.FixtureRequest) -> Read:
 
     def run(source: Source, range_: Range) -> tuple[list[tuple[int, bytes | None]], CheckedChunk]:
         chunk = Chunk(0, range_)
+        source = replace(source, rust=request.param == "rust")
         checked = native.open_chunks(source, [chunk])
-        parts = native.read_chunks(source, [chunk]) if request.param == "native" else _collect(session, source, [chunk])
+        parts = _collect(session, source, [chunk]) if request.param == "spark" else native.read_chunks(source, [chunk])
         found = [
             pair for _, batch in checked.check(parts) for pair in zip(batch.offsets.tolist(), batch.values, strict=True)
         ]  # fmt: skip
@@ -147,13 +154,13 @@ def test_a_range_beyond_the_end_fails(read: Read, account: Account) -> None:
 
 
 def test_a_deleted_topic_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
+    monkeypatch.setattr(reading, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError, match="gone"):
         read(Source({"bootstrap.servers": account.bootstrap}, "gone", "read_committed"), Range(0, 0, 5))
 
 
 def test_a_missing_partition_fails(read: Read, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "STALL_SECONDS", 5.0)
+    monkeypatch.setattr(reading, "STALL_SECONDS", 5.0)
     with pytest.raises(PenstockError):
         read(source_of(account), Range(7, 0, 5))
 
@@ -165,7 +172,7 @@ def test_many_records_are_read_whole_and_in_order(read: Read, account: Account) 
     assert checked.holes == 0
 
 
-@pytest.mark.parametrize("reader", ["native", "spark"])
+@pytest.mark.parametrize("reader", READERS)
 def test_chunks_that_are_read_together_are_whole_with_their_own_holes(
     request: pytest.FixtureRequest, kafka: Broker, make_topic: MakeTopic, reader: str
 ) -> None:
@@ -174,16 +181,16 @@ def test_chunks_that_are_read_together_are_whole_with_their_own_holes(
         account.send_orders(partition + 1, partition=partition)
         account.transact(orders(0, 3), commit=partition % 2 == 0, partition=partition, name=f"t{partition}")
         account.send_orders(partition % 3, partition=partition)
-    source = source_of(account)
+    source = replace(source_of(account), rust=reader == "rust")
     log = read_log(source.settings, account.topic, "read_committed").partitions
     # Two chunks of each partition, the second begins behind a gap: none may bring what is the other's, or nobody's.
     ranges = [Range(number, 0, 2) for number in log] + [Range(number, 3, part.end) for number, part in log.items()]
     chunks = cut_chunks([range_ for range_ in ranges if len(range_)], 100)
     checked = native.open_chunks(source, chunks)
     parts = (
-        native.read_chunks(source, chunks)
-        if reader == "native"
-        else _collect(request.getfixturevalue("spark"), source, chunks)
+        _collect(request.getfixturevalue("spark"), source, chunks)
+        if reader == "spark"
+        else native.read_chunks(source, chunks)
     )
     found = [(batch.partition, offset) for _, batch in checked.check(parts) for offset in batch.offsets.tolist()]
 

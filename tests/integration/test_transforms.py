@@ -15,9 +15,12 @@ import pytest
 from penstock.backfill.redrive import redrive
 from penstock.backfill.request import ByOffsets
 from penstock.errors import RejectedRecordError, TransformError, WrongUseError
+from penstock.ledger.connection import open_ledger
 from penstock.ledger.quarantine import Selection
 from penstock.model.ranges import Range
 from penstock.model.spans import Span
+from penstock.rust_package import find_package
+from penstock.status.pipelines import read_status
 from privileges import superuser
 from producing import Account, order
 from whole_loads import Loader, MakeLoader
@@ -84,6 +87,48 @@ def test_a_transform_makes_columns_and_its_filtered_records_are_named(setting: S
     verified = loader.verify()
     assert verified.faults == ()
     assert (verified.chunks_reread, verified.rows_compared) == (verified.chunks, 0)
+
+
+def test_a_transform_gets_the_same_columns_by_both_record_paths(setting: Setting) -> None:
+    columns = {
+        "id": "bigint", "small": "smallint", "note": "varchar(9)", "price": "numeric(12,3)", "wide": "numeric(38,20)",
+        "ratio": "double precision", "on": "boolean", "day": "date", "clock": "time", "at": "timestamptz",
+        "key": "uuid", "more": "jsonb", "raw": "bytea",
+    }  # fmt: skip
+    full = (
+        b'{"id": 1, "small": -7, "note": "\xc3\xa4b", "price": -12.5, "wide": "0.00000000000000000001", "ratio": 1e-3,'
+        b' "on": true, "day": "1969-12-31", "clock": "23:59:59.000001", "at": "2024-05-06T07:08:09.5+02:00",'
+        b' "key": "0188e6a2-0000-7000-8000-00000000002a", "more": {"a": [1, null]}, "raw": "AQL/"}'
+    )
+    others = [
+        b'{"id": 2}',
+        b'{"\\u0069d": 3}',
+        b"no JSON",
+        b'{"id": 4, "price": 1e40}',
+        b'{"id": 5, "note": "\\u00e4"}',
+    ]
+    setting.account.send([full, *others], partition=0)
+    declared = {name: {"type": type_} for name, type_ in columns.items()}
+    found = {}
+    for path in ("rust", "python"):
+        target = f"analytics.by_{path}"
+        loader = setting.loader(
+            "frame.where('id <> 2')", columns=declared, input=declared, name=f"by_{path}", target=target, key="text"
+        )
+        loader.rust = path == "rust"
+        load_id = loader.load()
+        rows = loader.query(f"select {', '.join(map(repr_name, columns))}, _offset from {target} order by id")
+        found[path] = (rows, counts(loader, load_id), loader.query("select log_hash from penstock.stage_task")[-1:])
+        assert loader.query(f"select path from penstock.loads where load_id = {load_id}") == [
+            (path if find_package() else "python",)
+        ]
+    assert found["rust"] == found["python"]
+    assert [row[0] for row in found["rust"][0]] == [1, 3, 5]
+    assert found["rust"][1] == (3, 2, 0, 1)
+
+
+def repr_name(name: str) -> str:
+    return f'"{name}"'
 
 
 def test_a_transform_keeps_poison_and_holes_apart_from_what_it_filters(setting: Setting) -> None:
@@ -274,6 +319,10 @@ def test_a_changed_file_is_run_as_it_is_now(setting: Setting) -> None:
         (2 * sum(range(10)) + 3 * sum(range(10, 20)),)
     ]
     assert loader.query("select count(distinct transform_sha256) from penstock.loads") == [(2,)]
+    with open_ledger(loader.db) as connection:
+        [status] = read_status(connection, loader.settings.kafka, [loader.pipeline])
+    newest = hashlib.sha256((setting.folder / "rows.py").read_bytes()).hexdigest()
+    assert (status.transform, status.transform_sha256) == ("rows:made", newest)
 
 
 def test_a_redrive_of_a_pipeline_with_a_transform_is_refused_in_words(setting: Setting) -> None:

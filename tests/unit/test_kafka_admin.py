@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from penstock.errors import KafkaError
 from penstock.kafka import admin as kafka
 from penstock.kafka.admin import Client, TransientError, connect, retry_transient
+from penstock.kafka.ends import Ends
 
 
 @pytest.fixture
@@ -60,3 +61,11 @@ def test_a_request_fails_early_if_no_broker_can_be_connected_to(
     described = client.describe_cluster(request_timeout=60)
     with pytest.raises(KafkaError, match=r"no answer came in time \(.*Connection refused"):
         client.wait_for(described, "the cluster id")
+
+
+def test_a_cluster_that_does_not_answer_a_look_is_an_outage_and_no_missing_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.kafka.ends.ANSWER_SECONDS", 1)
+    with pytest.raises(KafkaError, match="the description of topic orders"):
+        Ends({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}).list_partitions(["orders"])

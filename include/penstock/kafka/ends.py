@@ -39,7 +39,7 @@ class Ends:
                 description = self._admin.wait_for(future, f"the description of topic {topic}")
             except KafkaError as error:
                 # One missing topic must not hide the others, but an outage concerns them all.
-                if not isinstance(error.__cause__, KafkaException) or error.__cause__.args[0].retriable():
+                if _is_outage(error.__cause__):
                     raise
                 continue
             found += [(topic, partition.id) for partition in description.partitions]
@@ -66,3 +66,10 @@ class Ends:
                 continue
             found[partition.topic, partition.partition] = int(answer.offset)
         return found
+
+
+def _is_outage(cause: BaseException | None) -> bool:
+    """Whether a request failed for all topics. The client's own errors, such as a time-out, have negative codes."""
+    if not isinstance(cause, KafkaException):
+        return True
+    return bool(cause.args[0].retriable() or cause.args[0].code() < 0)

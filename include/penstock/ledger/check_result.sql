@@ -105,7 +105,7 @@ select '' ~ %(regex)s::text
 
 -- name: read_declaration
 -- The declaration that a load was planned by.
-select declaration from penstock.load where load_id = %(load_id)s
+select declaration from penstock.load join penstock.declaration using (declaration_id) where load_id = %(load_id)s
 
 -- name: forget_checks
 -- Deletes the results of an earlier run of the checks on the same attempt.

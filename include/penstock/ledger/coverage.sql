@@ -139,8 +139,9 @@ where load_id = %(load_id)s and partition = %(partition)s
 -- target: such a table is the target under another name. For each table the statements that rename it back.
 with published as (select distinct c.load_id from penstock.coverage c
                    join penstock.load l using (load_id)
+                   join penstock.declaration d using (declaration_id)
                    join penstock.pipeline p on p.pipeline_id = l.pipeline_id
-                   where p.name = %(pipeline)s and l.declaration ->> 'target' = format('%%s.%%s', %(schema)s::text, %(table)s::text))
+                   where p.name = %(pipeline)s and d.declaration ->> 'target' = format('%%s.%%s', %(schema)s::text, %(table)s::text))
 select (select count(*) from published) as loads,
        array_agg(distinct found.name) as renamed_tables, array_agg(distinct found.back) as rename_statements
 from (select format('%%I.%%I', n.nspname, c.relname) as name,

@@ -118,7 +118,7 @@ def create_load(
         kind=kind,
         run_id=run_id,
         backfill_id=backfill_id,
-        declaration=Jsonb(pipeline.model_dump(mode="json")),
+        declaration_id=keep_declaration(connection, pipeline),
     )
     epochs, loaded = leader_epochs or {}, loaded_until or {}
     rows = [
@@ -131,6 +131,12 @@ def create_load(
     ]
     _statements.execute(connection, "create_load_ranges", load_id=load_id, ranges=Jsonb(rows))
     return read_load(connection, load_id)
+
+
+def keep_declaration(connection: Connection, pipeline: Pipeline) -> int:
+    """Store a declaration once; return its number."""
+    declaration = Jsonb(pipeline.model_dump(mode="json"))
+    return _statements.fetch_value(connection, int, "keep_declaration", declaration=declaration)
 
 
 def supersede_load(connection: Connection, pipeline: Pipeline, load: OpenLoad, actor: str, cause: str) -> None:

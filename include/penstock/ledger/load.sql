@@ -1,9 +1,10 @@
 -- name: read_load
 -- One load with its pipeline and the identity of the topic that it was planned on.
 select l.load_id, l.pipeline_id, p.name as pipeline, l.generation_id, l.kind, l.state, l.attempt, l.run_id,
-       l.declaration, l.cause, l.rows, l.quarantined, l.holes, l.filtered, l.transform_sha256, l.superseded_by, g.cluster_id, g.topic_id,
+       d.declaration, l.cause, l.rows, l.quarantined, l.holes, l.filtered, l.transform_sha256, l.superseded_by, g.cluster_id, g.topic_id,
        l.application_id, l.backfill_id
 from penstock.load l
+join penstock.declaration d using (declaration_id)
 join penstock.pipeline p using (pipeline_id)
 join penstock.generation g on g.generation_id = l.generation_id
 where l.load_id = %(load_id)s
@@ -30,13 +31,13 @@ order by load_id desc limit 1
 
 -- name: find_open_live_load
 -- The open live load of a pipeline; the unique index load_live allows one at most.
-select load_id, state, declaration, cause, run_id from penstock.load
+select load_id, state, declaration, cause, run_id from penstock.load join penstock.declaration using (declaration_id)
 where pipeline_id = %(pipeline_id)s and kind = 'live'
   and state in ('planned', 'staging', 'staged', 'validated', 'held')
 
 -- name: find_open_loads
 -- The open loads of a target: their tables may still be attached to it, so no merged leaf may take their place.
-select load_id from penstock.load
+select load_id from penstock.load join penstock.declaration using (declaration_id)
 where state in ('planned', 'staging', 'staged', 'validated', 'held') and declaration ->> 'target' = %(target)s
 order by load_id
 
@@ -68,10 +69,27 @@ set state = case kind when 'live' then 'superseded' else 'discarded' end, ended_
 where pipeline_id = %(pipeline_id)s and state in ('planned', 'staging', 'staged', 'validated', 'held')
 returning load_id, state
 
+-- name: keep_declaration
+-- Stores a declaration, unless an equal one is stored; its number. A declaration names its pipeline, whose row the caller
+-- has locked, so nobody stores an equal one at the same time.
+with given as (
+    select d.declaration, sha256(convert_to(d.declaration::text, 'UTF8')) as digest
+    from (select %(declaration)s::jsonb as declaration) d
+),
+stored as (
+    insert into penstock.declaration (digest, declaration)
+    select digest, declaration from given
+    where not exists (select from penstock.declaration known where known.digest = given.digest)
+    returning declaration_id
+)
+select declaration_id from stored
+union all
+select declaration_id from penstock.declaration join given using (digest)
+
 -- name: create_load
 -- Inserts a load. Its plan never changes.
-insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, backfill_id)
-values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration)s, %(backfill_id)s) returning load_id
+insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration_id, backfill_id)
+values (%(pipeline_id)s, %(generation_id)s, %(kind)s, %(run_id)s, %(declaration_id)s, %(backfill_id)s) returning load_id
 
 -- name: create_load_ranges
 -- Inserts the ranges of a plan. %(ranges)s is a JSON array.
@@ -111,7 +129,9 @@ where r.load_id = %(load_id)s and r.partition = s.partition and r.from_offset = 
 -- staging -> staged, for the current attempt only.
 update penstock.load l
 set state = 'staged', staged_at = now(), rows = s.rows, quarantined = s.quarantined, holes = s.holes,
-    filtered = s.filtered
+    filtered = s.filtered,
+    path = (select case when count(distinct t.path) > 1 then 'both' else max(t.path) end from penstock.stage_task t
+            where t.load_id = l.load_id and t.attempt = l.attempt)
 from (select coalesce(sum(rows), 0) as rows, coalesce(sum(quarantined), 0) as quarantined,
              coalesce(sum(holes), 0) as holes, coalesce(sum(filtered), 0) as filtered
       from penstock.load_range where load_id = %(load_id)s) s

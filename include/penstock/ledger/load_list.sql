@@ -48,9 +48,11 @@ where load_id = %(load_id)s order by event_id desc limit %(most)s
 -- name: compare_declarations
 -- The fields of a load's declaration that differ from those of the load before, as JSON.
 select key as field, b.value::text as before, a.value::text as after
-from (select key, value from penstock.load l cross join lateral jsonb_each(l.declaration)
+from (select key, value from penstock.load l join penstock.declaration d using (declaration_id)
+      cross join lateral jsonb_each(d.declaration)
       where l.load_id = %(load_id)s) a
-full join (select key, value from penstock.load l cross join lateral jsonb_each(l.declaration)
+full join (select key, value from penstock.load l join penstock.declaration d using (declaration_id)
+           cross join lateral jsonb_each(d.declaration)
            where l.load_id = (select max(o.load_id) from penstock.load o
                               where o.pipeline_id = %(pipeline_id)s and o.load_id < %(load_id)s)) b using (key)
 where a.value is distinct from b.value

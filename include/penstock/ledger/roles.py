@@ -47,6 +47,7 @@ WRITES = {
     "backfill": ("insert",),
     "check_result": ("insert", "delete"),
     "coverage": ("insert", "delete"),
+    "declaration": ("insert",),
     "decoded": ("insert", "delete"),
     "difference": ("insert", "delete"),
     "dropped_load": ("insert",),

@@ -11,11 +11,12 @@ where l.load_id = $1::bigint
 -- Records tasks: one try of each task succeeds, and only while its attempt counts; no row comes back for the other
 -- tries. The tasks ($3) are JSON, so that one statement records a whole group.
 insert into penstock.stage_task
-    (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes, log_hash)
-select $1::bigint, $2::int, t.task, t.partition, t.from_offset, t.until_offset, t.rows, t.quarantined, t.holes, t.log_hash
+    (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined, holes, log_hash, path)
+select $1::bigint, $2::int, t.task, t.partition, t.from_offset, t.until_offset, t.rows, t.quarantined, t.holes,
+       t.log_hash, t.path
 from json_to_recordset($3::text::json)
      as t (task int, partition int, from_offset bigint, until_offset bigint, rows bigint, quarantined bigint,
-           holes bigint, log_hash bigint)
+           holes bigint, log_hash bigint, path text)
 where exists (select from penstock.load where load_id = $1::bigint and attempt = $2::int and state = 'staging')
 on conflict do nothing
 returning task

@@ -30,6 +30,7 @@ class PipelineRow:
     load_id: int | None
     state: LoadState | None
     cause: str | None
+    transform_sha256: str | None
     since: datetime | None
     idle_seconds: float | None
     somebody_works: bool

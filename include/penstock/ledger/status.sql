@@ -4,7 +4,7 @@
 -- verification, and changes of the log found since the last verification that read all of the log again. Gaps are counted
 -- on request: that reads all of the coverage.
 select p.name, g.generation_id, g.cluster_id, g.topic_id,
-       l.load_id, l.state, l.cause, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
+       l.load_id, l.state, l.cause, l.transform_sha256, work.since, work.idle_seconds, work.somebody_works, h.kind as hold, h.cause as hold_cause, h.began_at,
        case when %(count_gaps)s
             then (select coalesce(sum(x.until_offset - x.from_offset), 0)::bigint from penstock.gaps x
                   where x.pipeline = p.name and x.generation = g.generation_id) else 0 end as gaps,

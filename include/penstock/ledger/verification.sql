@@ -41,8 +41,9 @@ held as (
            coalesce(sum(l.rows), 0)::bigint as rows,
            case when bool_and(l.counted_at is not null) then min(l.counted_at) end as counted_at
     from penstock.load l
+    join penstock.declaration declared using (declaration_id)
     join penstock.pipeline p using (pipeline_id)
-    left join leaf on leaf.inhparent = to_regclass(l.declaration ->> 'target')
+    left join leaf on leaf.inhparent = to_regclass(declared.declaration ->> 'target')
         and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
     left join penstock.dropped_load d using (load_id)
     where p.name = %(pipeline)s
@@ -114,8 +115,9 @@ order by 1
 
 -- name: find_covering_loads
 -- The loads that cover a range of a pipeline, each with the leaf that holds its rows, or held them until it was dropped.
-select l.load_id, l.generation_id, l.declaration::text as declaration, coalesce(leaf.name, d.leaf) as leaf
+select l.load_id, l.generation_id, declared.declaration::text as declaration, coalesce(leaf.name, d.leaf) as leaf
 from penstock.load l
+join penstock.declaration declared using (declaration_id)
 join penstock.pipeline p using (pipeline_id)
 left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::bigint as from_load,
                   b.bounds[2]::bigint as until_load
@@ -123,7 +125,7 @@ left join (select i.inhparent, i.inhrelid::regclass::text as name, b.bounds[1]::
            join pg_class c on c.oid = i.inhrelid
            cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid),
                                            $$FROM \('?(\d+)'?\) TO \('?(\d+)'?\)$$) as b (bounds)) leaf
-    on leaf.inhparent = to_regclass(l.declaration ->> 'target')
+    on leaf.inhparent = to_regclass(declared.declaration ->> 'target')
    and l.load_id >= leaf.from_load and l.load_id < leaf.until_load
 left join penstock.dropped_load d using (load_id)
 where p.name = %(pipeline)s and %(loads)s::int8multirange @> l.load_id
@@ -132,8 +134,10 @@ order by l.load_id
 
 -- name: find_declarations
 -- The different declarations of the loads that cover a range of a pipeline.
-select distinct l.declaration::text
-from penstock.load l join penstock.pipeline p using (pipeline_id)
+select distinct declared.declaration::text
+from penstock.load l
+join penstock.declaration declared using (declaration_id)
+join penstock.pipeline p using (pipeline_id)
 where p.name = %(pipeline)s and exists (select from penstock.coverage c where c.load_id = l.load_id)
 
 -- name: count_rows
@@ -212,10 +216,11 @@ from jsonb_to_recordset(%(faults)s)
 -- The chunks of the generation that is loaded now, of loads that still cover some of their offsets, with the
 -- fingerprints of the log. A chunk before the start of its partition's log is left out.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
-       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
-       l.declaration ->> 'isolation' as isolation
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, declared.declaration ->> 'reader' as reader,
+       declared.declaration ->> 'isolation' as isolation
 from penstock.stage_task t
 join penstock.load l using (load_id, attempt)
+join penstock.declaration declared using (declaration_id)
 join penstock.pipeline p using (pipeline_id)
 left join unnest(%(partitions)s::int[], %(starts)s::bigint[]) as log (partition, start) on log.partition = t.partition
 where p.name = %(pipeline)s and t.until_offset > coalesce(log.start, 0)
@@ -238,9 +243,10 @@ where p.name = %(pipeline)s
 -- name: find_chunks_of_attempt
 -- The chunks of an attempt, with the fingerprints of the log.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
-       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
-       l.declaration ->> 'isolation' as isolation
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, declared.declaration ->> 'reader' as reader,
+       declared.declaration ->> 'isolation' as isolation
 from penstock.stage_task t join penstock.load l using (load_id)
+join penstock.declaration declared using (declaration_id)
 where t.load_id = %(load_id)s and t.attempt = %(attempt)s
 order by t.partition, t.from_offset
 
@@ -249,7 +255,7 @@ order by t.partition, t.from_offset
 -- Rows that a transform made cannot be made again by decoding.
 insert into penstock.reread (verification_id, load_id, attempt, task, covered)
 select %(verification_id)s, t.load_id, t.attempt, t.task,
-       case when %(compare)s and l.declaration ->> 'transform' is null
+       case when %(compare)s and declared.declaration ->> 'transform' is null
              and not exists (select from penstock.dropped_load d where d.load_id = t.load_id) then (
            select coalesce(range_agg(c.offsets * int8range(t.from_offset, t.until_offset)), '{}')
            from penstock.coverage c
@@ -258,13 +264,14 @@ select %(verification_id)s, t.load_id, t.attempt, t.task,
 from unnest(%(loads)s::bigint[], %(attempts)s::int[], %(tasks)s::int[]) as requested (load_id, attempt, task)
 join penstock.stage_task t using (load_id, attempt, task)
 join penstock.load l on l.load_id = t.load_id
+join penstock.declaration declared using (declaration_id)
 
 -- name: find_requested_chunks
 -- The chunks that a verification wants to read again. If rows are compared: the covered offsets, and the offsets that
 -- PostgreSQL or a rule refused as rows, so that they are not compared.
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
-       t.rows + t.quarantined + t.filtered as records, t.log_hash, l.declaration ->> 'reader' as reader,
-       l.declaration ->> 'isolation' as isolation, p.topic,
+       t.rows + t.quarantined + t.filtered as records, t.log_hash, declared.declaration ->> 'reader' as reader,
+       declared.declaration ->> 'isolation' as isolation, p.topic,
        (select jsonb_agg(jsonb_build_array(lower(o), upper(o))) from unnest(r.covered) o) as covered,
        (select array_agg(q."offset") from penstock.quarantine q
         where q.load_id = t.load_id and q.attempt = t.attempt and q.partition = t.partition
@@ -273,14 +280,16 @@ select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
 from penstock.reread r
 join penstock.stage_task t using (load_id, attempt, task)
 join penstock.load l on l.load_id = t.load_id
+join penstock.declaration declared using (declaration_id)
 join penstock.pipeline p using (pipeline_id)
 where r.verification_id = %(verification_id)s
 order by t.partition, t.from_offset, t.load_id
 
 -- name: find_requested_declarations
 -- The declarations of the chunks whose rows are compared, each with its loads.
-select l.declaration::text as declaration, array_agg(distinct l.load_id) as loads
+select declared.declaration::text as declaration, array_agg(distinct l.load_id) as loads
 from penstock.reread r join penstock.load l using (load_id)
+join penstock.declaration declared using (declaration_id)
 where r.verification_id = %(verification_id)s and r.covered is not null
 group by 1
 

@@ -17,7 +17,7 @@ from penstock.load.plan import plan_load, preview_plan
 from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging
 from penstock.load.validate import import_ahead, validate_load
-from penstock.spark.submit import submit
+from penstock.spark.submit import refuse_transform, submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,7 @@ def run_load(
     ignore_window: bool = False,
 ) -> Load | None:
     """Load the new records of the topic, and return the published load; None if there was nothing new."""
+    refuse_transform(settings, pipeline)
     with recording_failures(settings.db, pipeline), concerning(pipeline.name):
         planned = plan_load(settings.db, settings.kafka, pipeline, run_id, ignore_window=ignore_window)
     report(planned.message)
@@ -51,6 +52,7 @@ def finish_load(settings: Settings, load_id: int, report: Callable[[str], None],
     """Do the steps after the plan that are not done yet. Every error names the load and its ranges."""
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
+    refuse_transform(settings, load.declaration)
     failures = recording_failures(settings.db, load.declaration, load)
     with failures, concerning(load=load), working_on(settings.db, load_id):
         return _finish(settings, load_id, report, spark_log)
@@ -90,5 +92,4 @@ def stage_load(settings: Settings, load_id: int, report: Callable[[str], None], 
         report(f"load {load_id} is staged already.")
         return
     report(f"staging load {load_id}, attempt {attempt} …")
-    import_ahead()  # takes seconds, while Spark starts
-    submit(settings, load_id, attempt, spark_log)
+    submit(settings, load_id, attempt, spark_log, import_ahead)  # takes seconds, while Spark works

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from penstock import advice
 from penstock.errors import (
     FencedError,
@@ -25,20 +27,20 @@ from penstock.load.failure import see_failure
 from penstock.load.results.tables import prepare_results
 from penstock.model.load import STAGED_STATES, LoadState
 from penstock.model.ranges import cut_chunks, group_chunks
-from penstock.spark.driver import find_first_failure, keeping_error
+from penstock.spark.driver import keeping_error
 from penstock.spark.error_transport import first_words, recover_error
+from penstock.spark.executors import find_first_failure
 from penstock.target.assignment import make_assignment
 from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark import SparkContext
-
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
     from penstock.model.ranges import Chunk, Range
     from penstock.settings import Settings
+    from penstock.spark.executors import Executors
     from penstock.target.assignment import Assignment
 
 log = logging.getLogger(__name__)
@@ -80,8 +82,8 @@ def run_stage(
     settings: Settings,
     load_id: int,
     attempt: int,
-    open_context: Callable[[], SparkContext],
-    read_again: Callable[[Settings, Load, int, SparkContext], None] | None = None,
+    open_executors: Callable[[], Executors],
+    read_again: Callable[[Settings, Load, int, Executors], None] | None = None,
 ) -> None:
     """Stage a load in an attempt that has begun; the load is `staged` when this function returns.
 
@@ -92,9 +94,9 @@ def run_stage(
         if not is_current(load, attempt):
             log.warning("load %d: attempt %d is staged already; it stays as it is.", load_id, attempt)
             return
-    spark = open_context()  # takes long on a busy cluster, so no transaction may be open meanwhile
+    spark = open_executors()  # takes long on a busy cluster, so no transaction may be open meanwhile
     with open_ledger(settings.db) as connection:
-        record_application(connection, load_id, attempt, spark.applicationId)
+        record_application(connection, load_id, attempt, spark.application)
     chunks = cut_chunks(list(load.ranges), choose_chunk_size(load.ranges))
     assignment = make_assignment(settings, load, attempt)
     try:
@@ -107,6 +109,23 @@ def run_stage(
             fail_load(connection, load, str(error))
             see_failure(connection, load.declaration, load, error)
         raise
+    except StageError as error:
+        _refuse_replaced(settings.db, load_id, attempt, error)
+        raise
+
+
+def _refuse_replaced(db: str, load_id: int, attempt: int, error: StageError) -> None:
+    """Raise a FencedError if another attempt or load has replaced this one: that explains a failure of any kind.
+
+    A kept server forgets the job of a client that was stopped for long, and so does not know the refusal of its tasks.
+    """
+    try:
+        with open_ledger(db) as connection:
+            load = read_load(connection, load_id)
+    except (PenstockError, psycopg.Error):
+        return  # the server is out of reach: the error that is raised is the more important one
+    if load.attempt != attempt or load.state not in (LoadState.STAGING, *STAGED_STATES):
+        raise _fenced(load, attempt) from error
 
 
 def is_current(load: Load, attempt: int) -> bool:
@@ -127,7 +146,7 @@ def choose_group_size(ranges: tuple[Range, ...]) -> int:
     return max(LEAST_GROUP, min(LEAST_CHUNK, -(-sum(map(len, ranges)) // GROUPS)))
 
 
-def run_tasks(settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
+def run_tasks(settings: Settings, spark: Executors, load: Load, assignment: Assignment, chunks: list[Chunk]) -> None:
     """Stage every chunk: small chunks in groups, each group in a Spark task of its own."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -152,14 +171,14 @@ def run_tasks(settings: Settings, spark: SparkContext, load: Load, assignment: A
 
 
 def stage_chunks(
-    settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, chunks: list[Chunk]
+    settings: Settings, spark: Executors, load: Load, assignment: Assignment, chunks: list[Chunk]
 ) -> list[tuple[int, bool]]:
     """Stage the chunks in Spark tasks, and return for each task whether this run wrote it."""
     from penstock.load.task import stage_group  # imported late: a fenced driver never needs pyarrow
 
     groups = group_chunks(chunks, choose_group_size(load.ranges))
     if load.declaration.rate is not None:
-        together = max(1, min(len(groups), spark.defaultParallelism))
+        together = max(1, min(len(groups), spark.count_cores()))
         assignment = replace(assignment, records_per_second=load.declaration.rate / together)
     if load.declaration.transform is not None:
         from penstock.load.transform.run import stage_transformed
@@ -171,7 +190,7 @@ def stage_chunks(
 
 
 def explain_failure(
-    failure: Exception, load: Load, assignment: Assignment, chunks: list[Chunk], spark: SparkContext
+    failure: Exception, load: Load, assignment: Assignment, chunks: list[Chunk], spark: Executors
 ) -> PenstockError:
     """Make an error from a failure of Spark itself, or of a transform."""
     text = str(failure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,3 +30,5 @@ class Batch:
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None]
     headers: Callable[[int], Headers]
+    # The same records in the memory of librdkafka, if the record path in Rust has read them.
+    run: Any = None

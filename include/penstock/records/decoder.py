@@ -54,17 +54,22 @@ class Decoded:
     rejected: list[RejectedRecord]
     batch: Batch
 
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
 
 def layout_of(pipeline: Pipeline) -> Layout:
     """Make the layout of the columns that a pipeline decodes. Its indexes are on the rows of the target."""
-    indexes = pipeline.indexes if pipeline.transform is None else ()
+    indexes = pipeline.index_entries if pipeline.transform is None else ()
     fields = _make_fields(pipeline.decoded)
     return Layout(fields, pipeline.value, pipeline.key, indexes, _tombstones_of(pipeline, fields))
 
 
 def target_layout_of(pipeline: Pipeline) -> Layout:
     """Make the layout of the rows of a pipeline's target."""
-    return Layout(_make_fields(pipeline.columns), pipeline.value, pipeline.key, pipeline.indexes)
+    return Layout(_make_fields(pipeline.columns), pipeline.value, pipeline.key, pipeline.index_entries)
 
 
 def _make_fields(columns: Sequence[Column]) -> tuple[Field, ...]:

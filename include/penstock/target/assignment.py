@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from penstock.kafka.readers.contract import Source
 from penstock.records.decoder import layout_of
+from penstock.records.rust import can_encode
 from penstock.target.postgres.attempt import attempt_table_name
 
 if TYPE_CHECKING:
+    from penstock.declaration.pipeline import Pipeline
     from penstock.model.load import Load
     from penstock.records.decoder import Layout
     from penstock.settings import Settings
@@ -33,12 +35,20 @@ class Assignment:
     records_per_second: float | None = None
 
 
+def find_obstacle(declared: Pipeline) -> str | None:
+    """Find the key of a declaration whose records take the path in Python; None if they can take the path in Rust."""
+    if declared.reader != "native":
+        return f"reader: {declared.reader}"
+    return None if can_encode(declared.value) else f"value: {declared.value}"
+
+
 def make_assignment(settings: Settings, load: Load, attempt: int) -> Assignment:
     """Make the assignment of an attempt, from the declaration that the load was planned with."""
     declared = load.declaration
+    rust = settings.rust and find_obstacle(declared) is None
     return Assignment(
         db=settings.db,
-        source=Source(dict(settings.kafka), declared.topic, declared.isolation),
+        source=Source(dict(settings.kafka), declared.topic, declared.isolation, rust),
         pipeline=load.pipeline,
         load_id=load.load_id,
         attempt=attempt,

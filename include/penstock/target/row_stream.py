@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,18 @@ MAX_WAITING_BYTES = 8 * 1024 * 1024
 MAX_REFUSED = 1_000
 
 
+class Part(Protocol):
+    """A batch of a chunk: the number of its rows, and its rejected records."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def rejected(self) -> list[RejectedRecord]: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenChunk:
     """The counts of a staged chunk; `won` is false if another try of the same task had written it before."""
@@ -44,10 +56,10 @@ class WrittenChunk:
     log_hash: int | None = field(default=None, compare=False)  # known for such a chunk only
 
 
-class RowStream:
-    """The decoded rows of a group of chunks. Rejected records wait until the current COPY has ended."""
+class RowStream(Generic[P]):
+    """The rows of a group of chunks. Rejected records wait until the current COPY has ended."""
 
-    def __init__(self, assignment: Assignment, decoded: Iterator[tuple[int, Decoded]]) -> None:
+    def __init__(self, assignment: Assignment, decoded: Iterator[tuple[int, P]]) -> None:
         self.assignment = assignment
         self.decoded = decoded
         self.ended = False
@@ -59,7 +71,7 @@ class RowStream:
         self._waiting: list[RejectedRecord] = []
         self._waiting_bytes = 0
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self: RowStream[Decoded]) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows until `parts` ends. An error is kept in `error`, because Arrow would lose it."""
         try:
             for _, part in self.parts():
@@ -68,12 +80,12 @@ class RowStream:
             self.error = error
             raise
 
-    def parts(self) -> Iterator[tuple[int, Decoded]]:
+    def parts(self) -> Iterator[tuple[int, P]]:
         """Yield batches with rows, each with its task, until the group ends or many quarantined records wait."""
         for task, part in self.decoded:
             self._keep(task, part.rejected)
-            self.rows[task] += len(part.rows)
-            if len(part.rows):
+            self.rows[task] += part.count
+            if part.count:
                 yield task, part
             if self._waiting_bytes > MAX_WAITING_BYTES:
                 return

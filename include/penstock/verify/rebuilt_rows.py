@@ -21,7 +21,8 @@ from penstock.ledger.verification import compose_rebuild
 from penstock.records.decoder import Decoder
 from penstock.target.assignment import make_assignment
 from penstock.target.base import RowSum
-from penstock.target.postgres.copy import open_connection, quote_server
+from penstock.target.postgres.chunks import quote_server
+from penstock.target.postgres.copy import open_connection
 from penstock.target.postgres.rows import hash_row
 from penstock.target.postgres.table import describe_columns, target_identifier, type_sql
 

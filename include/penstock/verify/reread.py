@@ -21,7 +21,7 @@ from penstock import advice
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka.readers import native
 from penstock.kafka.readers.contract import Source
-from penstock.kafka.readers.spark import find_distant_record, make_batch, open_frame
+from penstock.kafka.readers.spark import explain_missing_source, find_distant_record, make_batch, open_frame
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
 from penstock.ledger.verification import (
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.ledger.verification import RequestedChunk, StagedChunk
     from penstock.model.ranges import Range
     from penstock.model.records import Batch
     from penstock.settings import Settings
+    from penstock.spark.executors import Executors
     from penstock.verify.chunks import Span
     from penstock.verify.rebuilt_rows import Recipe
 
@@ -115,12 +115,10 @@ class ChunkHasher:
         return self._tables[load_id]
 
 
-def run_reread(settings: Settings, verification_id: int, open_context: Callable[[], SparkContext]) -> None:
+def run_reread(settings: Settings, verification_id: int, open_executors: Callable[[], Executors]) -> None:
     """Read the requested chunks of a verification as a Spark driver, and record their sums."""
-    from pyspark.sql import SparkSession
-
     requests = read_requests(settings, verification_id, "native")
-    spark = SparkSession(open_context())
+    spark = open_executors().session
     for source, part in group_by_source(settings, requests):
         record_sums(settings.db, verification_id, part, try_reading(spark, source, part))
 
@@ -164,10 +162,14 @@ def try_reading(spark: SparkSession, source: Source, requests: Sequence[Request]
     try:
         return read_with_spark(spark, source, requests)
     except (PySparkException, Py4JError) as failure:
-        raise recover_error(str(failure)) or ReadError(
-            f"topic {source.topic}: Spark could not read the log again: {first_words(str(failure))}",
-            ranges=[each.chunk.range for each in requests[:3]],
-            next_step=advice.CHECK_BROKERS_THEN_VERIFY,
+        raise (
+            recover_error(str(failure))
+            or explain_missing_source(str(failure))
+            or ReadError(
+                f"topic {source.topic}: Spark could not read the log again: {first_words(str(failure))}",
+                ranges=[each.chunk.range for each in requests[:3]],
+                next_step=advice.CHECK_BROKERS_THEN_VERIFY,
+            )
         ) from failure
 
 

@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from psycopg import IsolationLevel
-
 from penstock import advice
 from penstock.errors import MOST_NAMED
 from penstock.holes.examination import count_holes, name_holes
 from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger.connection import open_ledger
-from penstock.ledger.dropped import count_dropped
+from penstock.ledger.dropped import count_dropped, find_dropped
 from penstock.ledger.generation import read_newest_generation_of
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.pipeline import find_pipeline
+from penstock.ledger.result import read_results
 from penstock.ledger.status import read_pipelines
 from penstock.ledger.verification import (
     ALL_LOADS,
@@ -33,7 +32,7 @@ from penstock.ledger.verification import (
     request_chunks,
     take_reread,
 )
-from penstock.load.results.proof import find_result_faults
+from penstock.load.results.proof import begin_proof, find_result_faults
 from penstock.model.incident import IncidentKind, Sighting
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import LogFingerprint
@@ -85,6 +84,7 @@ class Verified:
     generation: int  # the generation that is loaded now
     loads_skipped: int = 0  # loads that an earlier verification has counted, within the days of the rotation
     loads_dropped: int = 0  # loads whose rows are past keep_rows_days: their coverage is the proof that is left
+    faulty_dropped: frozenset[int] = frozenset()  # those with a fault; they cannot be replaced
     transform: str | None = None
 
     @property
@@ -95,11 +95,17 @@ class Verified:
         steps = [advice.FIND_WHO_CHANGED_ROWS] if len(stored) < len(rows) else []
         if stored:
             steps.append(advice.COMPARE_ROWS)
-        now = [fault for fault in self.faults if fault.range and fault.generation == self.generation]
+        now = [
+            fault
+            for fault in self.faults
+            if fault.range and fault.generation == self.generation and fault.load not in self.faulty_dropped
+        ]
         if any(fault.kind not in ("rows_outside", "hole") for fault in now):
             steps.append(advice.replace_range(self.pipeline))
         if any(fault.generation not in (None, self.generation) for fault in self.faults):
             steps.append(advice.RESTORE_EARLIER_GENERATION)
+        if any(fault.kind == "rows_too_many" and fault.load in self.faulty_dropped for fault in self.faults):
+            steps.append(advice.DELETE_ROWS_DROPPED)
         if any(fault.kind == "rows_outside" for fault in self.faults):
             steps.append(advice.DELETE_ROWS_OUTSIDE)
         if any(fault.kind == "result" for fault in self.faults):
@@ -265,11 +271,11 @@ def _check_holes(progress: _Progress) -> None:
 
 def _check_results(progress: _Progress, share: float) -> None:
     with open_ledger(progress.settings.db) as connection:
-        # One snapshot for the rows and for the results, which change together.
-        connection.isolation_level = IsolationLevel.REPEATABLE_READ
         pipeline_id = find_pipeline(connection, progress.pipeline.name)
-        if pipeline_id is None:
+        if pipeline_id is None or not read_results(connection, pipeline_id):
             return
+        connection.commit()
+        begin_proof(connection, progress.pipeline.target)
         faults = find_result_faults(connection, pipeline_id, progress.pipeline.target, share)
         connection.rollback()
     progress.faults.extend(Fault("result", f"result {each.table}: {each.message}.") for each in faults)
@@ -314,6 +320,9 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
             holes=holes,
             faults=tuple(progress.faults),
             generation=progress.source.generation,
+            faulty_dropped=find_dropped(
+                connection, {fault.load for fault in progress.faults if fault.load is not None}
+            ),
             loads_dropped=count_dropped(connection, find_pipeline(connection, progress.pipeline.name) or 0),
             transform=progress.pipeline.transform,
             **counts,

@@ -14,13 +14,12 @@ from penstock.verify.chunks import choose_share
 from penstock.verify.reread import Request, read_natively, try_reading
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-
     from penstock.model.load import Load
     from penstock.settings import Settings
+    from penstock.spark.executors import Executors
 
 
-def read_share_again(settings: Settings, load: Load, attempt: int, spark: SparkContext) -> None:
+def read_share_again(settings: Settings, load: Load, attempt: int, spark: Executors) -> None:
     """Read the declared share of the chunks with the reader that did not stage them, and record what it read."""
     share = max(check.arguments["share"] for check in load.declaration.checks if check.expect == READ_AGAIN)
     with open_ledger(settings.db) as connection:
@@ -29,9 +28,7 @@ def read_share_again(settings: Settings, load: Load, attempt: int, spark: SparkC
     requests = [Request(chunk, load.declaration.topic, None, None) for chunk in chunks]
     source = Source(settings.kafka, load.declaration.topic, load.declaration.isolation)
     if load.declaration.reader == "native":
-        from pyspark.sql import SparkSession
-
-        sums = try_reading(SparkSession(spark), source, requests)
+        sums = try_reading(spark.session, source, requests)
     else:
         sums = read_natively(source, requests)
     read = [

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from penstock.errors import PenstockError
     from penstock.model.log import Isolation
     from penstock.model.ranges import Chunk
+    from penstock.spark.executors import Executors
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Source:
     settings: Mapping[str, str] = field(repr=False)
     topic: str
     isolation: Isolation
+    # Whether the record path in Rust may take the records, where it is installed.
+    rust: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Reader(Protocol):
     """A reader: it distributes groups of chunks over Spark tasks, and passes each group's records to `stage`."""
 
     def stage_groups(
-        self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
+        self, spark: Executors, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
         """Stage the groups. Returns the number of each chunk's task, and whether this run wrote the chunk."""
 

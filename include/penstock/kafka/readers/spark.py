@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import advice
-from penstock.errors import PenstockError, ReadError, StageError
+from penstock.errors import PenstockError, ReadError, StageError, WrongUseError
 from penstock.kafka.client_settings import translate_for_java
 from penstock.kafka.readers.contract import End, OpenGroup, lost_error
 from penstock.model.ranges import Range, split_passes
@@ -24,7 +24,6 @@ from penstock.spark.error_transport import TaskError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.model.log import PartitionLog
     from penstock.model.ranges import Chunk
     from penstock.model.records import Headers
+    from penstock.spark.executors import Executors
 
 TUNING = {
     "kafka.max.poll.records": "10000",
@@ -59,15 +59,12 @@ class SparkReader:
     """Reads by Spark's own Kafka source. A group can be read once in a task; a retry of the task reads it again."""
 
     def stage_groups(
-        self, context: SparkContext, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
+        self, spark: Executors, source: Source, groups: Sequence[Sequence[Chunk]], stage: StageGroup
     ) -> list[tuple[int, bool]]:
         """Stage each group by a Spark task of its own; the task's place in a union gives its group."""
-        from pyspark.sql import SparkSession
-
         chunks = [chunk for group in groups for chunk in group]
         check_log(source, chunks)
-        session = SparkSession(context)
-        union = _unite([open_group(session, source, group) for group in groups])
+        union = _unite([open_group(spark.session, source, group) for group in groups])
         rows = union.mapInArrow(make_task(groups, stage), RESULT).collect()
         confirm_holes(source, chunks, {row["task"]: row["first_hole"] for row in rows if row["holes"]})
         return [(row["task"], row["won"]) for row in rows]
@@ -109,6 +106,9 @@ class SparkReader:
 
     def explain_failure(self, source: Source, chunks: Sequence[Chunk], text: str) -> PenstockError | None:
         """Look at the log: Spark's text does not distinguish loss from delay, or one partition from another."""
+        missing = explain_missing_source(text)
+        if missing is not None:
+            return missing
         try:
             check_log(source, chunks)
         except PenstockError as found:
@@ -122,6 +122,16 @@ class SparkReader:
                 next_step=advice.QUARANTINE_BY_NATIVE_READER,
             )
         return None
+
+
+def explain_missing_source(text: str) -> PenstockError | None:
+    """Explain that a kept server was started without Spark's Kafka source; None if Spark failed for another reason."""
+    if "DATA_SOURCE_NOT_FOUND" not in text:
+        return None
+    return WrongUseError(
+        "the Spark server has no Kafka source; `reader: spark` and `penstock verify` need it.",
+        next_step=advice.SERVE_WITH_KAFKA_SOURCE,
+    )
 
 
 def find_distant_record(text: str) -> Range | None:

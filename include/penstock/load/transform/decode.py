@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import pickle
 from base64 import b64encode
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import partial
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import psycopg
 from adbc_driver_manager import Error as AdbcError
 
 from penstock import advice
@@ -25,20 +27,16 @@ from penstock.load.transform.account import DecodedPlaces
 from penstock.records.decoder import Decoder
 from penstock.records.fingerprint import LogFingerprint
 from penstock.records.rejection import Rejection, reject_record
+from penstock.records.rust import make_decoder
 from penstock.records.spark_columns import make_frame
-from penstock.target.postgres.copy import (
-    find_done,
-    make_copy_error,
-    open_connection,
-    refuse_old_attempt,
-    settle,
-    write_rejected,
-)
+from penstock.rust_package import find_package
+from penstock.target.postgres import binary_copy
+from penstock.target.postgres.chunks import find_done, make_copy_error, refuse_old_attempt, settle
 from penstock.target.row_stream import RowStream, WrittenChunk
 from penstock.waiting import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -47,9 +45,11 @@ if TYPE_CHECKING:
     from penstock.records.decoder import Decoded
     from penstock.records.rejection import RejectedRecord
     from penstock.target.assignment import Assignment
+    from penstock.target.postgres.chunks import Path
 
 # More bytes of rejected records wait on disk until their group ends.
 IN_MEMORY = 8 * 1024 * 1024
+Quarantine: TypeAlias = "Callable[[Sequence[RejectedRecord]], None]"
 # Refused rows by task and offset: reason and detail.
 Wanted = dict[int, dict[int, tuple[str, str]]]
 
@@ -79,7 +79,8 @@ class _Reading:
         self.seen = {chunk.task: LogFingerprint() for chunk in chunks}
         self.places = {chunk.task: DecodedPlaces() for chunk in chunks}
         self.rejected = _Waiting()
-        self.stream = RowStream(assignment, iter(()))
+        self.rust = make_decoder(assignment.layout, assignment.load_id) if assignment.source.rust else None
+        self.stream: RowStream[Decoded] = RowStream(assignment, iter(()))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the decoded rows."""
@@ -93,37 +94,41 @@ class _Reading:
                 self.rejected.add(self.stream.take_quarantine())
 
     def _decode(self, read: Iterator[Part]) -> Iterator[tuple[int, Decoded]]:
-        decoder, pace = (
-            Decoder(self.assignment.layout, self.assignment.load_id),
-            Pace(self.assignment.records_per_second),
-        )
+        reference = Decoder(self.assignment.layout, self.assignment.load_id)
+        pace = Pace(self.assignment.records_per_second)
         for task, batch in self.checked.check(read):
             pace.keep(len(batch.offsets))
-            self.seen[task].add_batch(batch)
-            yield task, decoder.decode(batch)
+            if self.rust is None:
+                self.seen[task].add_batch(batch)
+                yield task, reference.decode(batch)
+            else:
+                decoded, log_hash = self.rust.decode(batch)
+                self.seen[task].add(len(batch.offsets), log_hash)
+                yield task, decoded
 
     def record(self) -> list[WrittenChunk]:
         """Record the group, or compare it with the reading that was recorded before."""
         written = [self.stream.describe_chunk(chunk.task, self.checked.chunks[chunk.task]) for chunk in self.chunks]
         try:
-            with closing(open_connection(self.assignment)) as connection, closing(connection.cursor()) as cursor:
+            with _open(self.assignment, rust=self.rust is not None) as (cursor, quarantine):
                 cursor.execute("begin")
-                if self._write(cursor, written):
+                if self._write(cursor, quarantine, written):
                     cursor.execute("commit")
                     return written
                 cursor.execute("rollback")
                 self._compare(written, find_done(cursor, self.assignment, self.chunks) or [])
                 return written
-        except AdbcError as error:
+        except (AdbcError, psycopg.Error) as error:
             # The text of `error` may contain the password.
             raise make_copy_error(error, self.assignment, self.chunks) from None
 
-    def _write(self, cursor: Any, written: Sequence[WrittenChunk]) -> bool:  # noqa: ANN401
+    def _write(self, cursor: Any, quarantine: Quarantine, written: Sequence[WrittenChunk]) -> bool:  # noqa: ANN401
         """Record the group; false if another reading did so before. Its row of the ledger comes first, as the lock."""
         assignment = self.assignment
         if find_done(cursor, assignment, self.chunks) is not None:
             return False
-        if not settle(cursor, assignment, self.chunks, written, self.seen):
+        path: Path = "python" if self.rust is None else "rust"
+        if not settle(cursor, assignment, self.chunks, written, self.seen, path):
             return False
         places = [
             {
@@ -135,7 +140,7 @@ class _Reading:
         ]
         cursor.execute(compose("record_decoded"), (assignment.load_id, assignment.attempt, json.dumps(places)))
         for rejected in self.rejected.take():
-            write_rejected(cursor, assignment, rejected)
+            quarantine(rejected)
         return True
 
     def _compare(self, written: Sequence[WrittenChunk], before: Sequence[WrittenChunk]) -> None:
@@ -150,6 +155,19 @@ class _Reading:
                     ranges=[chunk.range],
                     next_step=advice.RETRY_STAGE_WITH_NEW_ATTEMPT,
                 )
+
+
+@contextmanager
+def _open(assignment: Assignment, *, rust: bool) -> Iterator[tuple[Any, Quarantine]]:
+    """Open a session: its cursor, and the way to write rejected records."""
+    if rust:
+        with binary_copy.open_session(assignment) as connection:
+            yield psycopg.RawCursor(connection), partial(binary_copy.write_rejected, connection, assignment)
+        return
+    from penstock.target.postgres import copy  # ADBC imports pandas: 0.4 s that Rust does not need
+
+    with closing(copy.open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
+        yield cursor, partial(copy.write_rejected, cursor, assignment)
 
 
 class _Waiting:
@@ -181,15 +199,15 @@ def quarantine_refused(
         found = [record for task, batch in checked.check(read) for record in _pick(batch, wanted.get(task, {}))]
     places = [{"partition": record.partition, "offset": record.offset} for record in found]
     try:
-        with closing(open_connection(assignment)) as connection, closing(connection.cursor()) as cursor:
+        with _open(assignment, rust=assignment.source.rust and find_package() is not None) as (cursor, quarantine):
             cursor.execute("begin")
             cursor.execute(compose_find(), (assignment.load_id, assignment.attempt, -1, -1))
             refuse_old_attempt(assignment, current=bool(cursor.fetchall()[0][0]))
             values = (assignment.load_id, assignment.attempt, json.dumps(places))
             cursor.execute(compose("forget_refused"), values)
-            write_rejected(cursor, assignment, found)
+            quarantine(found)
             cursor.execute("commit")
-    except AdbcError as error:
+    except (AdbcError, psycopg.Error) as error:
         raise make_copy_error(error, assignment, chunks) from None  # its text may quote values
     # The reading has checked these holes itself.
     return [WrittenChunk(chunk.task, 0, 0, 0, won=True) for chunk in chunks]

@@ -13,11 +13,10 @@ from penstock.spark.error_transport import first_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark import SparkContext
-
     from penstock.errors import PenstockError
     from penstock.model.load import Load
-    from penstock.model.ranges import Chunk, Range
+    from penstock.model.ranges import Chunk
+    from penstock.spark.executors import Executors
 
 # The frames of a traceback as Python writes them, and the class of the exception at its end.
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
@@ -26,7 +25,6 @@ _RAISED = re.compile(r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:Error|Exce
 _CONDITION = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]{3,})\]")
 _CALLED = re.compile(r'"(?P<call>[^"]+)" was called from\s+(?P<file>\S+):(?P<line>\d+)')
 MOST_FRAMES = 5
-MOST_TASKS = 100_000
 
 
 def explain_call(error: Exception, transform: str, file: str) -> PenstockError:
@@ -40,7 +38,7 @@ def explain_call(error: Exception, transform: str, file: str) -> PenstockError:
 
 
 def explain_task(
-    failure: Exception, load: Load, groups: Sequence[Sequence[Chunk]], spark: SparkContext
+    failure: Exception, load: Load, groups: Sequence[Sequence[Chunk]], spark: Executors
 ) -> PenstockError | None:
     """Explain a failure of Spark in the tasks of a transform; None if nothing says that the transform raised it.
 
@@ -61,7 +59,9 @@ def explain_task(
         error = _make_error(transform, what, [f"{found['call']}, line {found['line']}" for found in called])
     else:
         return None
-    error.ranges = tuple(_find_ranges(spark, groups)) or load.ranges
+    # Known where the stage has one task a group, and reads no other stage.
+    failed = sorted(spark.find_failed_tasks(len(groups)))
+    error.ranges = tuple(chunk.range for number in failed for chunk in groups[number]) or load.ranges
     return error
 
 
@@ -78,20 +78,3 @@ def _find_raised(text: str) -> str:
         if found:
             return found["name"]
     return "an exception"
-
-
-def _find_ranges(spark: SparkContext, groups: Sequence[Sequence[Chunk]]) -> list[Range]:
-    """Find the chunks of the task that failed: known where the stage has one task a group and reads no other stage."""
-    scala = spark._jsc.sc()
-    scala.listenerBus().waitUntilEmpty(10_000)
-    tracker, store = spark.statusTracker(), scala.statusStore()
-    job = tracker.getJobInfo(max(tracker.getJobIdsForGroup(), default=-1))
-    for stage in sorted(job.stageIds) if job else ():
-        data = store.lastStageAttempt(stage)
-        if data.numFailedTasks() == 0 or data.numTasks() != len(groups) or data.shuffleReadRecords():
-            continue
-        tasks = store.taskList(stage, data.attemptId(), MOST_TASKS)
-        failed = [tasks.apply(place) for place in range(tasks.size())]
-        numbers = {task.index() for task in failed if task.errorMessage().isDefined()}
-        return [chunk.range for number in sorted(numbers) for chunk in groups[number]]
-    return []

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.model.ranges import Chunk
     from penstock.records.decoder import Layout
     from penstock.settings import Settings
+    from penstock.spark.executors import Executors
     from penstock.target.assignment import Assignment
 
 # Functions such as hour() read moments in this zone, whatever the machine's own is.
@@ -55,10 +55,9 @@ WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def stage_transformed(
-    settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
+    settings: Settings, spark: Executors, load: Load, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
 ) -> None:
     """Stage the chunks of a load through its transform."""
-    from pyspark.sql import SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
 
     transform = load.declaration.transform or ""
@@ -66,9 +65,7 @@ def stage_transformed(
     function, sha256 = load_function(transform, path)
     with open_ledger(settings.db) as connection:
         record_transform(connection, load.load_id, load.attempt, sha256)
-    session = SparkSession(spark).newSession()
-    for name, value in SESSION.items():
-        session.conf.set(name, value)
+    session = spark.open_session(SESSION)
     reader, source = find_reader(load.declaration.reader), assignment.source
     chunks = [chunk for group in groups for chunk in group]
     schema = from_arrow_schema(spark_schema(assignment.layout))
@@ -179,7 +176,7 @@ def _fits(found: DataType, wanted: DataType, *, exactly: bool) -> bool:
 
 
 def _record_left_out(
-    settings: Settings, spark: SparkContext, load: Load, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
+    settings: Settings, spark: Executors, load: Load, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
 ) -> None:
     """Read and record the groups that Spark did not read to their end: it reads no more than the transform needs."""
     with open_ledger(settings.db) as connection:

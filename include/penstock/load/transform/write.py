@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pyarrow as pa
 from adbc_driver_manager import Error as AdbcError
 
@@ -21,28 +22,28 @@ from penstock.ledger.transform import compose
 from penstock.load.transform.account import WrittenRows, mark_places, pack_places
 from penstock.model.ranges import Range
 from penstock.records.rejection import Rejection
-from penstock.records.spark_columns import RowMaker
+from penstock.records.rust import encode_rows
+from penstock.records.spark_columns import RowMaker, repeat_number
+from penstock.rust_package import find_package
 from penstock.spark.error_transport import TaskError
-from penstock.target.postgres.copy import (
-    RowsRefusedError,
-    copy_halves,
-    is_refusal,
+from penstock.target.postgres.binary_copy import copy_rows, open_session
+from penstock.target.postgres.chunks import (
     make_copy_error,
-    open_connection,
     quote_refusal,
     refuse_old_attempt,
 )
-from penstock.target.postgres.table import STAGE_SCHEMA
 from penstock.target.row_stream import MAX_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from penstock.model.ranges import Chunk
     from penstock.records.decoder import Layout
     from penstock.target.assignment import Assignment
 
 RESULT = "part int, rows bigint"
+ROW = "a row of the transform"
 
 
 def make_writer(
@@ -62,7 +63,8 @@ def make_writer(
             rows = _Part(assignment, layout, chunks, part).write(batches, piecewise=piecewise)
         except PenstockError as error:
             raise TaskError(error.fill(assignment.pipeline, assignment.load_id)) from None
-        yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "rows": pa.array([rows], pa.int64())})
+        counts = [repeat_number(part, 1, pa.int32()), repeat_number(rows, 1, pa.int64())]
+        yield pa.RecordBatch.from_arrays(counts, ["part", "rows"])
 
     return run
 
@@ -82,17 +84,36 @@ class _Part:
         first = next((batch for batch in batches if len(batch)), None)
         if first is None:
             return 0
+        package = find_package() if self.assignment.source.rust and not piecewise else None
+        rows = chain([first], batches)
         try:
-            with closing(open_connection(self.assignment)) as connection, closing(connection.cursor()) as cursor:
-                cursor.execute("begin")
-                if not self._is_done(cursor):
-                    copy = self._copy_pieces if piecewise else self._copy_stream
-                    copy(cursor, chain([first], batches))
-                    self._record(cursor)
-                cursor.execute("commit")
-        except AdbcError as error:
+            if package is not None:
+                self._write_encoded(package, rows)
+            else:
+                self._write_columns(rows, piecewise=piecewise)
+        except (AdbcError, psycopg.Error) as error:
             raise make_copy_error(error, self.assignment, list(self.chunks.values())[:1]) from None  # it quotes values
         return self.written.accepted
+
+    def _write_columns(self, batches: Iterator[pa.RecordBatch], *, piecewise: bool) -> None:
+        """Write Arrow's columns by ADBC."""
+        from penstock.target.postgres.copy import open_connection  # ADBC imports pandas: 0.4 s that Rust does not need
+
+        copy = self._copy_pieces if piecewise else self._copy_stream
+        with closing(open_connection(self.assignment)) as connection, closing(connection.cursor()) as cursor:
+            self._write(cursor, lambda: copy(cursor, batches))
+
+    def _write_encoded(self, package: ModuleType, batches: Iterator[pa.RecordBatch]) -> None:
+        """Write rows that Rust encodes, by one stream of libpq."""
+        with open_session(self.assignment) as connection:
+            self._write(psycopg.RawCursor(connection), lambda: self._copy_encoded(connection, package, batches))
+
+    def _write(self, cursor: Any, copy: Callable[[], None]) -> None:  # noqa: ANN401
+        cursor.execute("begin")
+        if not self._is_done(cursor):
+            copy()
+            self._record(cursor)
+        cursor.execute("commit")
 
     def _is_done(self, cursor: Any) -> bool:  # noqa: ANN401
         cursor.execute(compose("find_written"), (self.assignment.load_id, self.assignment.attempt, self.part))
@@ -122,20 +143,24 @@ class _Part:
             self._accept(len(rows))
             return rows
 
-        reader = pa.RecordBatchReader.from_batches(self.maker.schema, map(count, self._rows(batches)))
-        try:
-            cursor.adbc_ingest(self.assignment.table, reader, mode="append", db_schema_name=STAGE_SCHEMA)
-        except AdbcError as error:
-            if self.error is not None:
-                raise self.error from None  # the error of PostgreSQL only repeats this one
-            if is_refusal(error.sqlstate, str(error)):
-                raise RowsRefusedError(
-                    f"PostgreSQL refused a row of the transform: {quote_refusal(error)}.",
-                    next_step=advice.RETRY_STAGE_AFTER_REFUSAL,
-                ) from None  # the text of `error` quotes values of rows
-            raise
+        from penstock.target.postgres.copy import copy_batches
+
+        rows = map(count, self._rows(batches))
+        copy_batches(cursor, self.assignment, self.maker.schema, rows, lambda: self.error, ROW)
+
+    def _copy_encoded(
+        self, connection: psycopg.Connection, package: ModuleType, batches: Iterator[pa.RecordBatch]
+    ) -> None:
+        def encode() -> Iterator[bytes]:
+            for rows in self._rows(batches):
+                self._accept(len(rows))
+                yield encode_rows(package, rows, self.maker.types)
+
+        copy_rows(connection, self.assignment, self.maker.schema.names, encode(), ROW)
 
     def _copy_pieces(self, cursor: Any, batches: Iterator[pa.RecordBatch]) -> None:  # noqa: ANN401
+        from penstock.target.postgres.copy import copy_halves
+
         for rows in self._rows(batches):
             for place, error in copy_halves(cursor, self.assignment, rows, self._accept):
                 rejection = Rejection("refused_by_database", quote_refusal(error))

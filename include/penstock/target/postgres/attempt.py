@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.ledger.connection import Connection
     from penstock.model.load import Load
 
+# For the sort of the primary key, in kB; docs/explanation/speed.md has the figures.
+LEAST_SORT_MEMORY, MOST_SORT_MEMORY = 256 * 1024, 2048 * 1024
+
 _statements = Statements("target/postgres/attempt")
 
 
@@ -38,6 +41,9 @@ def create_attempt_table(connection: Connection, load: Load, attempt: int) -> No
     """Create the table of one attempt."""
     table = attempt_table(load.load_id, attempt)
     create_leaf(connection, load.declaration.target, table, load.load_id, load.load_id + 1)
+    # Autovacuum would read the growing table several times during a slow load, 0.1 to 0.4 us a row each time. `seal`
+    # counts the rows for the planner, and publishing lets autovacuum in.
+    connection.execute(sql.SQL("alter table {} set (autovacuum_enabled = false)").format(table))
 
 
 def end_losing_tries(connection: Connection, load: Load, attempt: int) -> None:
@@ -56,7 +62,7 @@ def key_attempt_table(connection: Connection, load: Load, attempt: int) -> None:
     with every row.
     """
     table = attempt_table(load.load_id, attempt)
-    connection.execute("set local maintenance_work_mem = '256MB'")
+    _statements.execute(connection, "raise_sort_memory", least=LEAST_SORT_MEMORY, most=MOST_SORT_MEMORY)
     try:
         connection.execute(sql.SQL("alter table {} add primary key (_partition, _offset)").format(table))
     except psycopg.errors.UniqueViolation as error:
@@ -85,6 +91,7 @@ def publish_attempt_table(connection: Connection, load: Load) -> None:
     lock_in_tries(connection, LockRequest(table, pipeline=load.pipeline, load=load.load_id))
     add_missing_columns(connection, load.declaration.target, table)
     revoke_checks(connection, load)
+    connection.execute(sql.SQL("alter table {} reset (autovacuum_enabled)").format(table))
     attach_as_leaf(connection, load, table)
 
 
