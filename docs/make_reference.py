@@ -36,7 +36,8 @@ that Airflow refuses, becomes an import error of `dags/penstock_broken_declarati
 """
 AFTER_COLUMNS = """
 A path descends from the root of the value by names: `$` (the whole value), `$.a.b`, `$['weird key']['x']`. It has at
-most 100 steps, and no array indexes, wildcards or filters: a whole array can be loaded into a `jsonb` column.
+most 100 steps, and no array indexes, wildcards or filters: a whole array can be loaded into a `jsonb` column. No name
+may hold a double quote, a backslash or a control character.
 With `value: text` or `value: bytes` there is one column, of type `text` or `bytea`, and its path is `$`.
 
 After the declared columns, every row carries `_load_id`, `_partition`, `_offset` and `_timestamp` (Kafka's, of the

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from penstock.errors import WrongUseError
 
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DB, KAFKA, PIPELINES, SPARK_MASTER = "PENSTOCK_DB", "PENSTOCK_KAFKA", "PENSTOCK_PIPELINES", "PENSTOCK_SPARK_MASTER"
+KEPT, CONNECT_TOKEN = "sc://", "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # the token by the name that Spark reads
 FOLDER = "transforms"  # beside the folder of the declarations
 DB_CHECKER, TRANSFORMS = "PENSTOCK_DB_CHECKER", "PENSTOCK_TRANSFORMS"
+RUST = "PENSTOCK_RUST"
 LINEAGE, LINEAGE_TRANSPORT = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"), "OPENLINEAGE__TRANSPORT"
 LINEAGE_NAMESPACE, LINEAGE_DISABLED = "OPENLINEAGE_NAMESPACE", "OPENLINEAGE_DISABLED"
 OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -34,10 +37,16 @@ class Settings:
     db: str = field(repr=False)
     kafka: Mapping[str, str] = field(repr=False)
     pipelines: Path
-    spark_master: str
+    spark_master: str = field(repr=False)  # the address of a kept server may have its token
     db_checker: str | None = field(default=None, repr=False)
     transforms: Path | None = None  # the folder of transforms
     lineage: str | None = None  # the namespace of OpenLineage's jobs; None if no variable names a receiver
+    rust: bool = True  # whether the record path in Rust takes the records, where it is installed
+
+    @property
+    def keeps_spark(self) -> bool:
+        """Whether the master is a Spark Connect server that is kept running."""
+        return self.spark_master.startswith(KEPT)
 
     def find_transforms(self) -> Path:
         """The folder of transforms; without one, that beside the folder of the declarations."""
@@ -57,11 +66,28 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         db=read_db(environment[DB]),
         kafka=read_kafka(environment[KAFKA]),
         pipelines=Path(environment.get(PIPELINES, "include/pipelines")),
-        spark_master=environment.get(SPARK_MASTER, "local[*]"),
+        spark_master=read_master(environment),
         db_checker=read_db(environment[DB_CHECKER], DB_CHECKER) if environment.get(DB_CHECKER) else None,
         transforms=Path(environment[TRANSFORMS]) if environment.get(TRANSFORMS) else None,
         lineage=read_lineage(environment),
+        rust=read_switch(environment, RUST),
     )
+
+
+def read_switch(environment: Mapping[str, str], name: str) -> bool:
+    """Read a variable that is `on` or `off`; without it the switch is on."""
+    value = environment.get(name) or "on"
+    if value not in ("on", "off"):
+        raise WrongUseError(f"{name} is neither on nor off.", next_step=f"set {name}=off, or remove it.")
+    return value == "on"
+
+
+def read_master(environment: Mapping[str, str]) -> str:
+    """Read the Spark master. The token of a kept server may stand in Spark's own variable."""
+    master, token = environment.get(SPARK_MASTER, "local[*]"), environment.get(CONNECT_TOKEN)
+    if not master.startswith(KEPT) or not token or ";token=" in master:
+        return master
+    return f"{master if '/;' in master else master.rstrip('/') + '/'};token={quote(token, safe='')}"
 
 
 def read_lineage(environment: Mapping[str, str]) -> str | None:

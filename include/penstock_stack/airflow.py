@@ -53,6 +53,7 @@ class Airflow:
         loads: str,
         checks: str,
         kafka: str,
+        spark: str | None = None,
         pipelines: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -63,7 +64,7 @@ class Airflow:
         self.url = f"http://{ports.LOOPBACK}:{port}"
         self.log = self.folder / "airflow.log"
         self.user = USER
-        self._site = Site(self.folder, self.url, port, database, loads, checks, kafka, pipelines)
+        self._site = Site(self.folder, self.url, port, database, loads, checks, kafka, spark, pipelines)
         self._extra = dict(environment or {})
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import secrets
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock_stack import ports
 
@@ -48,6 +48,7 @@ class Site:
     loads: str = field(repr=False)  # of the ledger and the targets
     checks: str = field(repr=False)  # the same database, as the checks' own role
     kafka: str
+    spark: str | None = field(repr=False)  # the address of a Spark server; None if each load starts its own Spark
     pipelines: Path
 
     @property
@@ -100,8 +101,16 @@ def _connections(site: Site) -> dict[str, str]:
         "AIRFLOW_CONN_PENSTOCK_DB": site.loads,
         "AIRFLOW_CONN_PENSTOCK_DB_CHECKER": site.checks,
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(_describe_spark(site)),
     }
+
+
+def _describe_spark(site: Site) -> dict[str, Any]:
+    if site.spark is None:
+        return {"conn_type": "spark", "host": "local[*]"}
+    address, _, token = site.spark.partition("/;token=")
+    host, _, port = address.rpartition(":")
+    return {"conn_type": "spark_connect", "host": host, "port": int(port), "password": token}
 
 
 def _read_keys(site: Site) -> dict[str, str]:

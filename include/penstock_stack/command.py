@@ -41,13 +41,17 @@ def up(
     db_port: Port = None,
     kafka_port: Port = None,
     airflow_port: Port = None,
+    spark_port: Port = None,
     no_airflow: Annotated[bool, typer.Option("--no-airflow", help="Start only the database and the broker.")] = False,
+    spark_connect: Annotated[
+        bool, typer.Option("--spark-connect", help="Start a Spark server too, which the loads share.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Start the services that do not run yet; data and ports stay the same at every start."""
     with stopping(as_json=json):
-        asked = Ports(db=db_port, kafka=kafka_port, airflow=airflow_port)
-        addresses = bring_up(folder, asked, airflow=not no_airflow, tell=output.print_message)
+        asked = Ports(db=db_port, kafka=kafka_port, airflow=airflow_port, spark=spark_port)
+        addresses = bring_up(folder, asked, airflow=not no_airflow, spark=spark_connect, tell=output.print_message)
         if json:
             output.print_json(asdict(addresses))
         else:
@@ -87,11 +91,14 @@ def _show(addresses: Addresses) -> None:
     if addresses.airflow:
         output.print_message(f"log in to Airflow as admin; the password is in {addresses.dir}/airflow/passwords.json.")
     output.print_message(
-        f"`penstock stack status --dir {addresses.dir} --json` prints the database's URI with its password."
+        f"`penstock stack status --dir {addresses.dir} --json` prints the addresses with their passwords."
     )
 
 
 def _hide_password(uri: str) -> str:
+    uri, token, _ = uri.partition("/;token=")
+    if token:
+        return f"{uri}{token}***"
     scheme, separator, rest = uri.partition("://")
     user, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{user.partition(':')[0]}:***@{host}" if at else uri

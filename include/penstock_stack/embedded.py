@@ -1,4 +1,4 @@
-"""The embedded stack in one folder: PostgreSQL with the ledger, a Kafka broker, and Airflow if it is requested."""
+"""The embedded stack in one folder: PostgreSQL with the ledger, a Kafka broker, and on request Airflow and Spark."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from penstock.ledger.roles import CHECKER, LOADER
 from penstock_stack import ports, processes
 from penstock_stack.broker import Broker, require_java
 from penstock_stack.jars import find_jars
+from penstock_stack.kept_spark import KeptSpark
 from penstock_stack.postgres import DATABASE, Postgres
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Ports:
     kafka: int | None = None
     controller: int | None = None
     airflow: int | None = None
+    spark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Addresses:
     kafka: str
     airflow: str | None
     dir: str
+    # The Spark server with its token, as PENSTOCK_SPARK_MASTER takes it.
+    spark: str | None = field(default=None, repr=False)
 
 
 class Stack:
@@ -76,9 +80,10 @@ class Stack:
     def __init__(self, folder: Path, chosen: Ports) -> None:
         self.folder = folder.resolve()
         self.ports = chosen
-        db, kafka, controller, _ = _all(chosen)
+        db, kafka, controller, _, spark = _all(chosen)
         self.postgres = Postgres(self.folder / "postgres", db)
         self.broker = Broker(self.folder / "kafka", kafka, controller)
+        self.spark = KeptSpark(self.folder / "spark", spark)
 
     def airflow(self) -> Web:
         """Airflow of this stack. It is imported here, so that a stack without Airflow does not need its packages."""
@@ -89,6 +94,7 @@ class Stack:
             loads=self.postgres.uri(DATABASE, LOADER),
             checks=self.postgres.uri(DATABASE, CHECKER),
             kafka=self.broker.bootstrap,
+            spark=self.spark.url if self.spark.is_running() else None,
         )
         return web
 
@@ -99,6 +105,8 @@ class Stack:
     def services(self) -> list[Service]:
         """The services of this stack, in the order in which they start."""
         known: list[Service] = [self.postgres, self.broker]
+        if self.spark.folder.exists():
+            known.append(self.spark)
         return [*known, self.airflow()] if self.has_airflow() and self.postgres.data.exists() else known
 
     def addresses(self) -> Addresses:
@@ -110,6 +118,7 @@ class Stack:
             kafka=self.broker.bootstrap,
             airflow=web.url if web is not None and web.is_running() else None,
             dir=str(self.folder),
+            spark=self.spark.url if self.spark.is_running() else None,
         )
 
     def running(self) -> dict[str, bool]:
@@ -117,7 +126,9 @@ class Stack:
         return {service.name: service.is_running() for service in self.services()}
 
 
-def bring_up(folder: Path, asked: Ports, *, airflow: bool, tell: Callable[[str], None]) -> Addresses:
+def bring_up(
+    folder: Path, asked: Ports, *, airflow: bool, spark: bool = False, tell: Callable[[str], None]
+) -> Addresses:
     """Start the services that do not run yet. If a service fails to start, stop the services this call has started."""
     find_jars("broker")
     require_java()
@@ -129,6 +140,8 @@ def bring_up(folder: Path, asked: Ports, *, airflow: bool, tell: Callable[[str],
             _start(stack.postgres, started, tell)
             _prepare_databases(stack)
             _start(stack.broker, started, tell)
+            if spark:
+                _start(stack.spark, started, tell)
             if airflow:
                 _start(stack.airflow(), started, tell)
             return stack.addresses()
@@ -166,11 +179,12 @@ def find_stack(folder: Path) -> Stack:
 
 
 def read_ports(folder: Path) -> Ports | None:
-    """The ports that the stack of this folder uses."""
+    """The ports that the stack of this folder uses. A stack of an earlier version has no port for Spark yet."""
     try:
-        return Ports(**json.loads((folder / "stack.json").read_text(encoding="utf-8"))["ports"])
+        known = Ports(**json.loads((folder / "stack.json").read_text(encoding="utf-8"))["ports"])
     except FileNotFoundError:
         return None
+    return _choose_missing(known)
 
 
 def _open(folder: Path, asked: Ports) -> Stack:
@@ -203,7 +217,7 @@ def _choose_missing(known: Ports) -> Ports:
 
 
 def _values(known: Ports) -> list[int | None]:
-    return [known.db, known.kafka, known.controller, known.airflow]
+    return [known.db, known.kafka, known.controller, known.airflow, known.spark]
 
 
 def _all(known: Ports) -> list[int]:

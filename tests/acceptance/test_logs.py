@@ -41,8 +41,7 @@ def test_transactions_of_every_outcome_and_new_partitions_over_several_loads_are
         admin.create_partitions([NewPartitions(account.topic, 4)])[account.topic].result(30)
         await_partitions(admin, account.topic, 4)
         account.send_orders(60, partition=3, first=500)  # written before a plan has seen the partition
-        late.commit_transaction(30)
-        account.settle("committed")
+        account.settle(late, "late", commit=True)
         account.transact(map(order, range(600, 620)), commit=False, partition=2, name="c")
         document = load()
 

@@ -54,6 +54,16 @@ def test_connections_become_settings_with_any_characters_in_a_password(tmp_path:
     assert found["alerts"] == ["json://one/", "json://two/"]
 
 
+def test_a_connection_of_spark_connect_is_the_address_of_a_kept_server(tmp_path: Path) -> None:
+    server = {"conn_type": "spark_connect", "host": "server", "port": 15002, "password": "a;b=c"}
+    assert read(tmp_path, spark_default=json.dumps(server))["spark"] == "sc://server:15002/;token=a%3Bb%3Dc"
+    behind = server | {"extra": {"use_ssl": True}, "login": "me"}
+    address = "sc://server:15002/;user_id=me;token=a%3Bb%3Dc;use_ssl=True"
+    assert read(tmp_path, spark_default=json.dumps(behind))["spark"] == address
+    nowhere = read(tmp_path, spark_default=json.dumps({"conn_type": "spark_connect"}))["spark"]
+    assert "names the master spark_connect://" in nowhere
+
+
 def test_a_missing_connection_is_named_and_spark_never_falls_back_to_yarn(tmp_path: Path) -> None:
     found = read(tmp_path)
     for name, connection in {"db": "penstock_db", "kafka": "kafka_default", "spark": "spark_default"}.items():

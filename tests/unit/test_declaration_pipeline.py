@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from penstock.declaration.columns import format_path, parse_path
 from penstock.declaration.expectations import EXPECTATIONS
+from penstock.declaration.parts import UNREADABLE
 from penstock.declaration.pipeline import Check, Column, Pipeline, Target
 from penstock.declaration.schedules import check_schedule
 from penstock.declaration.tombstones import find_key_columns
@@ -173,6 +174,10 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         {"columns": {"id": {"type": "int", "path": "$" + ".a" * 101}}},
         "columns.0.path",
         "a path of 101 steps; allowed: at most 100",
+    ),
+    *(
+        ({"columns": {"id": {"type": "int", "path": f"$['{step}']"}}}, "columns.0.path", "allowed: a name without them")
+        for step in ('a"b', r"a\\b", "a\x1fb")
     ),
     ({"columns": {"_offset": {"type": "int"}}}, "columns.0", "begins with _"),
     ({"columns": {"Id": {"type": "int"}}}, "columns.0", "not a valid column name"),
@@ -412,7 +417,8 @@ def fits(type_: object, value: object) -> bool:
 
 @st.composite
 def declarations(draw: st.DrawFn) -> dict[str, Any]:
-    paths = draw(st.dictionaries(names, steps, min_size=1, max_size=6))
+    readable = steps.filter(lambda path: not any(map(UNREADABLE.search, path)))
+    paths = draw(st.dictionaries(names, readable, min_size=1, max_size=6))
     columns = {name: {"type": draw(types), "path": format_path(path), "required": draw(st.booleans())}
                for name, path in paths.items()}  # fmt: skip
     known = st.sampled_from(list(columns))

@@ -11,7 +11,7 @@ from penstock.alerts.message import write_notice
 from penstock.errors import FencedError, HeldError, LogLostError, PenstockError, StageError, name_few, name_ranges
 from penstock.ledger.connection import concerning, explain, keep_cause
 from penstock.model.ranges import Range
-from penstock.spark.error_transport import DriverOutput, RemoteCause, TaskError, format_error, recover_error
+from penstock.spark.error_transport import DONE, DriverOutput, RemoteCause, TaskError, format_error, recover_error
 
 RANGES = (Range(0, 5, 9), Range(3, 0, 2**53))
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PenstockError)]
@@ -64,6 +64,14 @@ def test_a_task_s_error_in_spark_s_log_is_not_the_driver_s_error() -> None:
     assert list(output.read_lines([lost])) == [lost]
     assert type(output.find_error(-9)) is StageError
     assert "killed by signal 9" in str(output.find_error(-9))
+
+
+@pytest.mark.parametrize(("until_done", "read"), [(False, ["one\n", "two\n"]), (True, ["one\n"])])
+def test_who_asks_for_it_reads_a_driver_until_its_job_is_done(until_done: bool, read: list[str]) -> None:
+    output, lines = DriverOutput(), iter(["one\n", DONE, "two\n"])
+    assert list(output.read_lines(lines, until_done=until_done)) == read
+    assert output.is_done
+    assert list(lines) == (["two\n"] if until_done else []), "a line that nobody reads can stop the driver"
 
 
 def test_the_exit_code_gives_the_class_of_an_error_without_a_document() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import WrongUseError
-from penstock.settings import read_kafka, read_settings
+from penstock.settings import RUST, read_kafka, read_settings, read_switch
 
 
 def test_everything_that_is_missing_is_named_at_once() -> None:
@@ -89,3 +89,13 @@ def test_kafka_settings_without_servers_are_refused_in_words(value: str, told: s
         read_kafka(value)
 
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, True), ("", True), ("on", True), ("off", False)])
+def test_the_path_in_rust_is_on_unless_it_is_turned_off(value: str | None, *, expected: bool) -> None:
+    assert read_switch({} if value is None else {RUST: value}, RUST) is expected
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
+    with pytest.raises(WrongUseError, match="PENSTOCK_RUST is neither on nor off"):
+        read_switch({RUST: "no"}, RUST)

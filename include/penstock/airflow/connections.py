@@ -23,7 +23,7 @@ SPARK = "spark_default"
 def read_settings(kafka: str) -> Settings:
     """Read the settings of the stage step, as the command line reads them from the environment."""
     from penstock.airflow.declarations import find_folder
-    from penstock.settings import TRANSFORMS, Settings
+    from penstock.settings import RUST, TRANSFORMS, Settings, read_switch
 
     return Settings(
         db=read_db(),
@@ -31,6 +31,7 @@ def read_settings(kafka: str) -> Settings:
         pipelines=find_folder(),
         spark_master=read_spark_master(),
         transforms=Path(os.environ[TRANSFORMS]) if os.environ.get(TRANSFORMS) else None,
+        rust=read_switch(os.environ, RUST),
     )
 
 
@@ -80,6 +81,10 @@ def read_kafka_of(load_id: int) -> dict[str, str]:
 def read_spark_master() -> str:
     """Read the Spark master. It is read first, because without the connection the provider submits to `yarn`."""
     found = _read(SPARK, "spark")
+    if found.conn_type == "spark_connect" and found.host:
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        return str(SparkConnectHook(SPARK).get_connection_url())
     master = found.host or ""
     if found.conn_type != "spark" or (found.port and "://" not in master):
         # If the connection is given as a URI, Airflow makes the scheme of the master the connection's type.
@@ -88,7 +93,8 @@ def read_spark_master() -> str:
     if not master.startswith(("local", "spark://")):
         raise WrongUseError(
             f"the Airflow connection {SPARK} names the master {master or '(none)'}.",
-            next_step="enter local[*] or spark://host:7077 as its host: the driver runs beside the task.",
+            next_step="enter local[*] or spark://host:7077 as its host, because the driver runs beside the task; or "
+            "choose the type spark_connect, for a server that is kept running.",
         )
     return master
 

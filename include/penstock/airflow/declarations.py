@@ -18,7 +18,7 @@ from penstock.declaration.pipeline import read_named as read_declared
 from penstock.errors import DeclarationError, WrongUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 # In a checkout the folder of declarations is beside the package.
 BESIDE = Path(__file__).parents[2] / "pipelines"
@@ -26,7 +26,7 @@ BESIDE = Path(__file__).parents[2] / "pipelines"
 
 def read_valid() -> list[Pipeline]:
     """Read the pipelines with a valid declaration. An invalid declaration hides no other pipeline."""
-    return [read for read in _read().values() if isinstance(read, Pipeline)]
+    return [read for read in read_each(find_folder()).values() if isinstance(read, Pipeline)]
 
 
 def read_needed(name_of_task: Callable[[str], str] | None = None) -> list[Pipeline]:
@@ -56,17 +56,18 @@ def read_named(name: str) -> Pipeline:
     return read_declared(find_folder(), name)
 
 
-def raise_invalid(refused: Mapping[str, Exception]) -> None:
-    """Raise the mistakes of all invalid declarations, with file and line, and the errors of DAGs Airflow refuses."""
-    invalid = [read for read in _read().values() if isinstance(read, DeclarationError)]
+def raise_invalid(find_refused: Callable[[Sequence[Pipeline]], Mapping[str, Exception]]) -> None:
+    """Raise the mistakes of all invalid declarations, with file and line, and the errors of DAGs Airflow refuses.
+
+    `find_refused` makes the DAGs of the valid ones, and returns the error of each refused one by its pipeline.
+    """
+    read = list(read_each(find_folder()).values())
+    invalid = [each for each in read if isinstance(each, DeclarationError)]
+    refused = find_refused([each for each in read if isinstance(each, Pipeline)])
     mistakes = [join_errors(invalid).what] if invalid else []
     mistakes += [f"{name}: its DAG cannot be made: {type(error).__name__}: {error}" for name, error in refused.items()]
     if mistakes:
         raise DeclarationError("\n" + "\n".join(mistakes))
-
-
-def _read() -> dict[Path, Pipeline | DeclarationError]:
-    return read_each(find_folder())
 
 
 def find_stage_pool() -> str:

@@ -1,4 +1,7 @@
-"""The stage step as a task: spark-submit in client mode. Its arguments are ids; only its environment holds secrets."""
+"""The stage step as a task: spark-submit in client mode, or a kept Spark server.
+
+The arguments of spark-submit are ids; only its environment holds secrets.
+"""
 
 from __future__ import annotations
 
@@ -55,18 +58,21 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         from penstock.ledger.load import read_load
         from penstock.ledger.work_lock import working_on
         from penstock.load.stage import begin_staging
+        from penstock.spark.submit import refuse_transform
 
         load_id = int(self.load_id)
         with deciding_retries(load=load_id), working_on(read_db(), load_id):
-            attempt = begin_staging(read_db(), load_id)
             with open_ledger(read_db()) as connection:
                 load = read_load(connection, load_id)
+            settings = read_settings(load.declaration.kafka)
+            refuse_transform(settings, load.declaration)
+            attempt = begin_staging(read_db(), load_id)
             if attempt is None:
                 self.log.info("%s: load %s is already %s; it stays as it is.", load.pipeline, load_id, load.state)
                 return
             self.log.info("%s: staging load %s, attempt %s.", load.pipeline, load_id, attempt)
             with concerning(load=load):
-                self._submit(read_settings(load.declaration.kafka), load, attempt, context)
+                self._stage(settings, load, attempt, context)
         self.log.info("%s: load %s is staged.", load.pipeline, load_id)
         send_notices()
 
@@ -75,6 +81,14 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+    def _stage(self, settings: Settings, load: Load, attempt: int, context: Context) -> None:
+        if settings.keeps_spark:
+            from penstock.spark.submit import stage_by_server
+
+            stage_by_server(settings, load.load_id, attempt)
+        else:
+            self._submit(settings, load, attempt, context)
 
     def _submit(self, settings: Settings, load: Load, attempt: int, context: Context) -> None:
         from penstock.spark.submit import make_submission
@@ -94,9 +108,7 @@ class StageOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.name = "penstock"
         self.py_files = submission.py_files
         self.jars = submission.jars
-        self.conf = dict(submission.conf)
-        if submission.driver_java_options:
-            self.conf["spark.driver.extraJavaOptions"] = submission.driver_java_options
+        self.conf = {**submission.conf, "spark.driver.extraJavaOptions": submission.driver_java_options}
         self._master = submission.master
 
     def _run(self, context: Context) -> None:

@@ -2,7 +2,7 @@
 
 # Typer reads the annotations when the program runs, so they are not postponed here.
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -22,7 +22,7 @@ COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}
 def doctor(names: Names = None, *, json: Json = False) -> None:
     """Find settings that can lose records, and show how long Kafka keeps the records that wait."""
     from penstock.doctor.answers import read_known
-    from penstock.doctor.examination import diagnose_broken, examine_pipelines
+    from penstock.doctor.examination import describe_path, diagnose_broken, examine_pipelines
     from penstock.ledger.connection import open_ledger
 
     with output.exit_on_error(as_json=json):
@@ -30,7 +30,11 @@ def doctor(names: Names = None, *, json: Json = False) -> None:
         chosen = choose_each(settings.pipelines, names)
         with open_ledger(settings.db) as connection:
             known = read_known(connection, chosen.pipelines)
-        found = examine_pipelines(known, settings.kafka, chosen.pipelines)
+        examined = examine_pipelines(known, settings.kafka, chosen.pipelines)
+        found = [
+            replace(diagnosis, findings=(*diagnosis.findings, describe_path(pipeline, rust=settings.rust)))
+            for diagnosis, pipeline in zip(examined, chosen.pipelines, strict=True)
+        ]
         found += [diagnose_broken(each.name, each.error.what) for each in chosen.broken]
         if json:
             output.print_json({"pipelines": [asdict(diagnosis) for diagnosis in found]})

@@ -21,6 +21,7 @@ from penstock.cli.rebuild import rebuild
 from penstock.cli.results import results
 from penstock.cli.rollback import rollback
 from penstock.cli.run import run
+from penstock.cli.serve_spark import serve_spark
 from penstock.cli.settle import approve, discard
 from penstock.cli.status import status
 from penstock.cli.verify import verify
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     check, migrate, plan, run, status, incidents, mute, unmute, watch, quality, doctor, approve, discard, accept_loss,
-    adopt, backfill, rollback, results, rebuild, verify, holes, maintain,
+    adopt, backfill, rollback, results, rebuild, verify, holes, maintain, serve_spark,
 )  # fmt: skip
 # Commands that read only send no notices.
 SENDING = (run, mute, unmute, approve, discard, accept_loss, adopt, backfill, rollback, verify, maintain)

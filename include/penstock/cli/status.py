@@ -48,6 +48,8 @@ def _describe(found: "PipelineStatus") -> dict[str, Any]:
         "gaps": found.missing.gaps,
         "lost": found.missing.lost,
         "backfills": list(found.missing.backfills),
+        "transform": found.transform,
+        "transform_sha256": found.transform_sha256,
         "partitions": [asdict(partition) for partition in found.partitions],
     }
 
@@ -59,6 +61,9 @@ def _print(found: Sequence["PipelineStatus"]) -> None:
         colour = COLOURS.get(each.health.state, "red")
         output.results.print(f"[bold]{each.name}[/]  [{colour}]{each.health.state}[/]", highlight=False)
         output.results.print(f"  why:  {each.health.cause}\n  next: {each.health.next_step}", markup=False)
+        if each.transform:
+            version = f"version {each.transform_sha256} in load {each.load}" if each.transform_sha256 else "has not run"
+            output.results.print(f"  transform: {each.transform}, {version}", markup=False, soft_wrap=True)
         if not each.partitions:
             continue
         table = Table("partition", "position", "log start", "end", "lag", "lag seconds", box=None, pad_edge=False)

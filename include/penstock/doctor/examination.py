@@ -16,6 +16,8 @@ from penstock.doctor.retention import find_need, judge_cleanup, judge_clock, jud
 from penstock.doctor.transactions import judge_transactions
 from penstock.doctor.unloaded import read_growth, read_headroom
 from penstock.kafka.batches.open_transactions import find_open_transactions
+from penstock.rust_package import find_package
+from penstock.target.assignment import find_obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +35,15 @@ class Diagnosis:
     name: str
     findings: tuple[Finding, ...]
     headroom: tuple[Headroom, ...]
+
+
+def describe_path(pipeline: Pipeline, *, rust: bool) -> Finding:
+    """Describe which path the records of a pipeline take on this machine. Both paths give the same rows."""
+    obstacle = find_obstacle(pipeline) if rust else "PENSTOCK_RUST=off"
+    if obstacle is None and find_package() is None:
+        obstacle = "penstock_native is not installed"
+    found = "rust" if obstacle is None else f"python: {obstacle}"
+    return Finding("pipeline", "path of records", found, "rust or python", "ok")
 
 
 def diagnose_broken(name: str, mistakes: str) -> Diagnosis:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MARK = "penstock-error"
+# The driver's line after the work of its job; Spark then ends.
+DONE = "penstock-done\n"
 _DOCUMENT = re.compile(rf"{MARK} (\{{.*\}})\s*$", re.MULTILINE)
 # Spark logs the errors of tasks too, after other text. The driver's own document begins its line.
 _DOCUMENT_LINE = re.compile(rf"{MARK} (\{{.*\}})\s*$")
@@ -68,13 +70,20 @@ def format_error(error: PenstockError) -> str:
 class DriverOutput:
     """The output of a driver: its lines without the document for people, and the error for its submitter."""
 
+    is_done = False
+
     def __init__(self) -> None:
         self._error: PenstockError | None = None
         self._last = "it wrote nothing"
 
-    def read_lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines for people."""
+    def read_lines(self, lines: Iterable[str], *, until_done: bool = False) -> Iterator[str]:
+        """Yield the lines for people, until the driver has ended or, if that is asked for, its job is done."""
         for line in lines:
+            if line == DONE:
+                self.is_done = True
+                if until_done:
+                    return
+                continue
             document = _DOCUMENT_LINE.match(line)
             if document:
                 self._error = _read_error(document[1])

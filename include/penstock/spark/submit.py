@@ -6,18 +6,18 @@ a password reach the driver by its environment, and the executors inside the tas
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import zipfile
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from penstock import advice
@@ -26,12 +26,13 @@ from penstock.errors import WrongUseError
 from penstock.ledger.connection import concerning, open_ledger
 from penstock.ledger.load import read_load
 from penstock.settings import DB, KAFKA, TRANSFORMS
-from penstock.spark.error_transport import DriverOutput
+from penstock.spark.running_driver import run_submission
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TextIO
 
+    from penstock.declaration.pipeline import Pipeline
     from penstock.model.ranges import Range
     from penstock.settings import Settings
 
@@ -40,11 +41,17 @@ PROJECT = PACKAGE.parents[1]
 TRIES = 4
 # With the native reader the JVM has little work, so a fast start matters more than fast code.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Where all records pass through the JVM, the collector that stops all threads: 4M records by a transform took 18.4 s
+# with it and 20.6 s with G1, and by `reader: spark` 19.5 and 20.1 s.
+LONG_RUN = "-XX:+UseParallelGC"
 # The JVM ignores an archive that does not fit, and logs nothing.
 # Up to this number of records the JVM's second compiler costs more than its code saves with `reader: spark` too: at 2M
 # records 22.7 CPU seconds with it and 18.6 without it, at 200,000 records of 1,000 partitions 31 and 20.
 QUICK_UNTIL = 2_000_000
 QUIET_ARCHIVE = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+# A home of Spark without `python/lib`. Spark puts the zips of that folder before all packages, and Python compiles what
+# they hold at each start of a driver, a daemon or a worker. The installed pyspark is the same, and compiled.
+PREPARED_HOME = Path(".jars", "spark-home")
 CONF = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
@@ -83,7 +90,7 @@ class Submission:
     conf: Mapping[str, str]
     py_files: str
     jars: str | None
-    driver_java_options: str | None
+    driver_java_options: str
     env: Mapping[str, str] = field(repr=False)
 
     def argv(self) -> list[str]:
@@ -134,6 +141,7 @@ def _make_submission(
         conf=CONF
         | (LOCAL_CONF if master.startswith("local") else {})
         | choose_code(ranges)
+        | ship_rust()
         | (OF_TRANSFORM if transform else {}),
         py_files=str(zip_package(folder)),
         jars=",".join(map(str, find_spark_jars())) if reader == "spark" else None,
@@ -146,15 +154,15 @@ def _make_submission(
     )
 
 
-def choose_java_options(reader: str, offsets: int | None) -> str | None:
+def choose_java_options(reader: str, offsets: int | None) -> str:
     """The driver's Java options: a fast start where that pays, and the archive of classes if it has been made."""
     is_small = offsets is not None and offsets <= QUICK_UNTIL
-    options = [QUICK_START] if reader != "spark" or is_small else []
+    options = [QUICK_START if reader != "spark" or is_small else LONG_RUN]
     archives = (root / ".jars" / "spark.jsa" for root in (PROJECT, Path.cwd()))
     archive = next((path for path in archives if path.is_file()), None)
     if archive is not None and not re.search(r"\s", str(archive)):
         options.append(f"-XX:SharedArchiveFile={archive} {QUIET_ARCHIVE}")
-    return " ".join(options) or None
+    return " ".join(options)
 
 
 def choose_code(ranges: Sequence[Range]) -> dict[str, str]:
@@ -165,18 +173,18 @@ def choose_code(ranges: Sequence[Range]) -> dict[str, str]:
 def make_environment(settings: Settings) -> dict[str, str]:
     """The variables of the driver beyond its parent's environment: the addresses of the services, and its Python."""
     folders = {TRANSFORMS: str(settings.find_transforms().absolute())}
-    return {DB: settings.db, KAFKA: json.dumps(dict(settings.kafka)), **folders, **make_spark_environment()}
+    spark = make_spark_environment(settings.spark_master)
+    return {DB: settings.db, KAFKA: json.dumps(dict(settings.kafka)), **folders, **spark}
 
 
-def make_spark_environment() -> dict[str, str]:
+def make_spark_environment(master: str) -> dict[str, str]:
     """The variables that select this Python and its Spark, instead of the first ones on PATH."""
-    home = _find_spark_home()
     return {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         # spark-submit first starts a JVM of its own, which makes the command of the driver.
         "SPARK_LAUNCHER_OPTS": QUICK_START,
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(_choose_home(master)),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
 
@@ -192,12 +200,41 @@ def zip_package(folder: Path) -> Path:
     """Zip the package with its data files for the executors. Equal files give equal bytes."""
     archive = folder / "penstock.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for path in sorted(PACKAGE.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                entry = zipfile.ZipInfo(f"penstock/{path.relative_to(PACKAGE).as_posix()}")
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                zipped.writestr(entry, path.read_bytes())
+        for name, content in _read_package():
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            zipped.writestr(entry, content)
     return archive
+
+
+def ship_rust() -> dict[str, str]:
+    """The conf that gives the record path in Rust to the executors, if it is installed here.
+
+    Python cannot load it from a zip. Spark puts its files into a folder that Python searches first.
+    """
+    files = find_rust()
+    return {"spark.files": str(files[0])} if files else {}
+
+
+def find_rust() -> list[Path]:
+    """The file of the record path in Rust; empty if it is not installed here."""
+    found = find_spec("penstock_native")
+    return sorted(Path(found.origin).parent.glob("penstock_native.*.so"))[:1] if found and found.origin else []
+
+
+def hash_package() -> bytes:
+    """The sha256 of all that a kept server gets: the package, and the record path in Rust."""
+    digest = hashlib.sha256()
+    rust = ((path.name, path.read_bytes()) for path in find_rust())
+    for name, content in (*_read_package(), *rust):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.digest()
+
+
+def _read_package() -> Iterator[tuple[str, bytes]]:
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"penstock/{path.relative_to(PACKAGE).as_posix()}", path.read_bytes()
 
 
 def find_application(job: str) -> Path:
@@ -221,63 +258,77 @@ def find_spark_jars() -> list[Path]:
 
 def find_spark_submit() -> Path:
     """The spark-submit that belongs to the pyspark of this environment."""
-    return _find_spark_home() / "bin" / "spark-submit"
+    return find_spark_home() / "bin" / "spark-submit"
 
 
-def _find_spark_home() -> Path:
+def _choose_home(master: str) -> Path:
+    """The home of a local Spark: the prepared one, if there is one for the pyspark of this environment."""
+    home = find_spark_home()
+    if master.startswith("local"):
+        for root in (PROJECT, Path.cwd()):
+            prepared = root / PREPARED_HOME
+            if (prepared / "jars").resolve() == (home / "jars").resolve():
+                return prepared
+    return home
+
+
+def find_spark_home() -> Path:
+    """The folder of the pyspark of this environment."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise WrongUseError("pyspark is not installed in this environment.", next_step=advice.RUN_SETUP)
     return Path(found.origin).parent
 
 
-def submit(settings: Settings, load_id: int, attempt: int, log: TextIO) -> None:
-    """Run the stage job to its end. Its output is written to `log`, and its error is raised here."""
+def submit(
+    settings: Settings, load_id: int, attempt: int, log: TextIO, begun: Callable[[], object] | None = None
+) -> None:
+    """Run the stage job. The output of a driver is written to `log`, and its error is raised here.
+
+    With a kept server the job runs in this process. `begun` is called once the driver is on its way.
+    """
     with open_ledger(settings.db) as connection:
         load = read_load(connection, load_id)
     with concerning(load=load):
+        if settings.keeps_spark:
+            if begun is not None:
+                begun()
+            stage_by_server(settings, load_id, attempt)
+            return
         declared = load.declaration
-        _submit(settings, "stage.py", (load_id, attempt), declared.reader, log, load.ranges, declared.transform)
+        with ExitStack() as resources:
+            folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="penstock-")))
+            submission = make_submission(
+                settings, load_id, attempt, declared.reader, folder, load.ranges, declared.transform
+            )
+            run_submission(submission, log, resources.pop_all(), begun)
+
+
+def stage_by_server(settings: Settings, load_id: int, attempt: int) -> None:
+    """Run the stage job in this process, by the executors of a kept server."""
+    # Found late: the jobs may import all other rooms.
+    resolve_name("penstock.spark.jobs.stage:stage_by_server")(settings, load_id, attempt)
+
+
+def refuse_transform(settings: Settings, pipeline: Pipeline) -> None:
+    """Refuse a transform with a kept server, before anything is written.
+
+    The session of the server is shared, and a transform could change the conf and the views of another load.
+    """
+    if settings.keeps_spark and pipeline.transform is not None:
+        raise WrongUseError(
+            f"{pipeline.name} has a transform, and a kept Spark server stages no transforms.",
+            pipeline=pipeline.name,
+            next_step=advice.TRANSFORM_WITHOUT_SERVER,
+        )
 
 
 def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None:
     """Run the job that reads the chunks of a verification again. Its results are in the ledger when this returns."""
-    _submit(settings, "reread.py", (verification_id,), "spark", log)
-
-
-def _submit(
-    settings: Settings,
-    job: str,
-    numbers: tuple[int, ...],
-    reader: str,
-    log: TextIO,
-    ranges: Sequence[Range] = (),
-    transform: str | None = None,
-) -> None:
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        submission = _make_submission(settings, job, numbers, reader, Path(folder), ranges, transform)
-        output, exit_code = run_submission(submission, log)
-    if exit_code != 0:
-        raise output.find_error(exit_code)
-
-
-def run_submission(submission: Submission, log: TextIO) -> tuple[DriverOutput, int]:
-    """Run spark-submit in a process group of its own. The group is killed at the end of this call, after errors too."""
-    process = subprocess.Popen(
-        submission.argv(),
-        env={**os.environ, **submission.env},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    output = DriverOutput()
-    with process:
-        try:
-            log.writelines(output.read_lines(process.stdout or ()))
-            return output, process.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    if settings.keeps_spark:
+        resolve_name("penstock.spark.jobs.reread:reread_by_server")(settings, verification_id)
+        return
+    with ExitStack() as resources:
+        folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="penstock-")))
+        submission = _make_submission(settings, "reread.py", (verification_id,), "spark", folder, ())
+        run_submission(submission, log, resources.pop_all())
