@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 import yaml
 
-from penstock.ledger.connection import migrate
-from penstock.ledger.roles import CHECKER, LOADER
+from penstock.ledger.roles import CHECKER, LOADER, arrange_roles
 from penstock.waiting import wait_until
 from penstock_stack import ports
 from penstock_stack.airflow import Airflow
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 CANARY = "canary-4711-must-be-nowhere"
 ENDED = ("success", "failed")
+LOADS = "loads_by_airflow"
+# The users beside the administrator, with their roles; the guest may read the DAG of one pipeline.
+PEOPLE = {"admin": "admin", "viewer": "viewer", "user": "user", "op": "op", "guest": "viewer"}
 
 
 @dataclass
@@ -37,6 +41,8 @@ class AirflowSite:
     pipelines: Path
     loads: str = field(repr=False)
     api: httpx.Client = field(repr=False)
+    log_start: int  # the log of Airflow holds lines of the modules before
+    since: datetime = field(default_factory=partial(datetime.now, UTC))
 
     def write_pipeline(self, name: str, **declared: Any) -> None:
         """Declare a pipeline, and wait until Airflow has its DAG."""
@@ -113,7 +119,7 @@ class AirflowSite:
         parked = f"TaskInstance Finished: dag_id=penstock_settle, task_id=ask, run_id=load_{load},"
 
         def waits() -> bool:
-            lines = [line for line in self.web.log.read_text(errors="replace").splitlines() if parked in line]
+            lines = [line for line in self.read_log().splitlines() if parked in line]
             return sum("state=deferred" in line for line in lines) == times
 
         self.wait(waits, 300, f"load_{load} waits for an answer")
@@ -126,7 +132,7 @@ class AirflowSite:
 
     def events(self, dag: str, scheme: str = "penstock") -> list[dict[str, Any]]:
         """The events of the assets with a scheme that a DAG has updated."""
-        found = self.get("assets/events", source_dag_id=dag)["asset_events"]
+        found = self.get("assets/events", source_dag_id=dag, timestamp_gte=self.since.isoformat())["asset_events"]
         return [event for event in found if event["uri"].startswith(f"{scheme}://")]
 
     def command_lines(self) -> list[str]:
@@ -140,6 +146,28 @@ class AirflowSite:
     def import_errors(self) -> dict[str, str]:
         """The import errors that Airflow shows, by file."""
         return {error["filename"]: error["stack_trace"] for error in self.get("importErrors")["import_errors"]}
+
+    def read_log(self) -> str:
+        """The log of Airflow's services since the module began."""
+        with self.web.log.open("rb") as log:
+            log.seek(self.log_start)
+            return log.read().decode(errors="replace")
+
+    def clear_all(self) -> None:
+        """Delete the runs of the modules before, and the DAGs of their pipelines."""
+        while runs := self.get("dags/~/dagRuns", limit=100)["dag_runs"]:
+            self._delete_runs(runs)
+        dags = [dag["dag_id"] for dag in self.get("dags", limit=100, exclude_stale=False)["dags"]]
+        for path in (f"dags/{dag}" for dag in dags if not dag.startswith("penstock_")):
+            self.wait(partial(self._delete, path), 60, f"{path} is deleted")
+
+    def stop_schedule(self, dag: str) -> None:
+        """Pause a DAG once it is there, and delete its runs.
+
+        Airflow runs a new DAG at once in the first tenth of its interval: a daily one between midnight and 02:24.
+        """
+        self.wait(partial(_pause, self.api, dag), 300, f"{dag} does not interfere")
+        self._delete_runs(self.get(f"dags/{dag}/dagRuns")["dag_runs"])
 
     def get(self, path: str, **query: Any) -> Any:
         """Send a GET request to the REST API."""
@@ -156,6 +184,14 @@ class AirflowSite:
         found = wait_until(condition, seconds=seconds, every=0.3)
         assert found, f"waited {seconds} s, and this did not happen: {what}"
         return found
+
+    def _delete_runs(self, runs: list[dict[str, Any]]) -> None:
+        for path in (f"dags/{run['dag_id']}/dagRuns/{run['dag_run_id']}" for run in runs):
+            self.api.patch(path, json={"state": "failed"})  # its tasks end, so that it can be deleted
+            self.wait(partial(self._delete, path), 60, f"{path} is deleted")
+
+    def _delete(self, path: str) -> bool:
+        return self.api.delete(path).status_code in (204, 404)
 
     def _found(self, path: str) -> httpx.Response | None:
         reply = self.api.get(path)
@@ -174,49 +210,98 @@ class AirflowSite:
 
 @pytest.fixture(scope="module")
 def airflow_settings() -> dict[str, str]:
-    """More variables for Airflow's processes; a module with a fixture of this name has its own."""
-    return {}
+    """More variables for Airflow's processes; a module with a fixture of this name has its own Airflow."""
+    return {
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in PEOPLE.items()),
+        "PYTHONPATH": str(Path(__file__).parent / "airflow_of_guests"),
+    }
+
+
+class SharedAirflow:
+    """The Airflow of this process: a start takes 40 s of two cores, so the modules use it one after the other."""
+
+    def __init__(self, postgres: Postgres, bootstrap: str, folder: Path) -> None:
+        self.pipelines = folder / "pipelines"
+        self.dags = folder / "dags"
+        for made in (self.pipelines, self.dags):
+            made.mkdir()
+        self._postgres = postgres
+        self._bootstrap = bootstrap
+        self._settings: dict[str, str] | None = None
+        self._web: Airflow | None = None
+
+    def take(self, settings: dict[str, str]) -> Airflow:
+        """Give the Airflow with these settings; another one is stopped before."""
+        if self._settings != settings:
+            self.stop()
+        if self._web is None:
+            self._web = self._make(settings)
+            self._settings = settings
+        self._web.start()
+        return self._web
+
+    def remove_files(self) -> None:
+        """Remove the declarations and the DAG files of a module."""
+        for path in (*self.pipelines.iterdir(), *self.dags.glob("*.py")):
+            path.unlink()
+
+    def stop(self) -> None:
+        """Stop it, and drop its database."""
+        if self._web is not None:
+            self._web.stop()
+            self._web = None
+            self._postgres.start()
+            self._postgres.drop_database("airflow")
+
+    def _make(self, settings: dict[str, str]) -> Airflow:
+        self._postgres.create_login("airflow")
+        self._postgres.create_database("airflow")
+        self._postgres.give_database("airflow", "airflow")
+        [port] = ports.choose(1)
+        return Airflow(
+            self.pipelines.parent / f"airflow_{port}",
+            port,
+            database=self._postgres.uri("airflow", "airflow"),
+            loads=self._postgres.uri(LOADS, LOADER),
+            checks=self._postgres.uri(LOADS, CHECKER),
+            kafka=self._bootstrap,
+            pipelines=self.pipelines,
+            environment=_environment(self._bootstrap, self.dags) | settings,
+        )
+
+
+@pytest.fixture(scope="session")
+def _shared_airflow(
+    postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedAirflow]:
+    shared = SharedAirflow(postgres, kafka.bootstrap, tmp_path_factory.mktemp("airflow"))
+    try:
+        yield shared
+    finally:
+        shared.stop()
 
 
 @pytest.fixture(scope="module")
 def airflow(
-    postgres: Postgres, kafka: Broker, tmp_path_factory: pytest.TempPathFactory, airflow_settings: dict[str, str]
+    _shared_airflow: SharedAirflow, postgres: Postgres, _template: str, airflow_settings: dict[str, str]
 ) -> Iterator[AirflowSite]:
-    """Airflow for one module: it takes too much of two cores to run beside other tests."""
-    folder = tmp_path_factory.mktemp("airflow")
-    pipelines = folder / "pipelines"
-    pipelines.mkdir()
-    (folder / "dags").mkdir()
-    migrate(postgres.create_database("loads_by_airflow"))
-    for role in (LOADER, CHECKER, "airflow"):
-        postgres.create_login(role)
-    loads = postgres.uri("loads_by_airflow", LOADER)
-    [port] = ports.choose(1)
-    postgres.create_database("airflow")
-    postgres.give_database("airflow", "airflow")
-    web = Airflow(
-        folder / "airflow",
-        port,
-        database=postgres.uri("airflow", "airflow"),
-        loads=loads,
-        checks=postgres.uri("loads_by_airflow", CHECKER),
-        kafka=kafka.bootstrap,
-        pipelines=pipelines,
-        environment=_environment(kafka.bootstrap, folder / "dags") | airflow_settings,
-    )
+    """Airflow for one module, with a fresh ledger, and without the pipelines and runs of the modules before."""
+    with psycopg.connect(postgres.create_database(LOADS, template=_template)) as connection:
+        arrange_roles(connection)
     try:
-        web.start()
+        web = _shared_airflow.take(airflow_settings)
         with httpx.Client(base_url=f"{web.url}/api/v2/", headers=_log_in(web), timeout=60) as api:
-            site = AirflowSite(web, pipelines, loads, api)
+            loads = postgres.uri(LOADS, LOADER)
+            site = AirflowSite(web, _shared_airflow.pipelines, loads, api, web.log.stat().st_size)
+            site.clear_all()
             # They run every few minutes: a test that needs a notice or a sample starts a run by hand.
             for dag in ("penstock_notices", "penstock_sample"):
                 site.wait(partial(_pause, api, dag), 300, f"{dag} does not interfere")
             yield site
     finally:
-        web.stop()
+        _shared_airflow.remove_files()
         postgres.start()
-        postgres.drop_database("airflow")
-        postgres.drop_database("loads_by_airflow")
+        postgres.drop_database(LOADS)
 
 
 def _pause(api: httpx.Client, dag: str) -> bool:

@@ -26,9 +26,9 @@ class LoadingProcess:
 
     started: ClassVar[list[LoadingProcess]] = []
 
-    def __init__(self, environment: dict[str, str], pipeline: str, *options: str) -> None:
+    def __init__(self, environment: dict[str, str], pipeline: str, *options: str, command: str = "run") -> None:
         self.process = subprocess.Popen(
-            [BIN / "penstock", "run", pipeline, "--json", *options],
+            [BIN / "penstock", command, pipeline, "--json", *options],
             env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -64,15 +64,11 @@ class Account:
         """Produce one transaction, and commit or abort it."""
         producer = self.begin(name)
         self._produce(producer, values, "committed" if commit else "aborted", partition, None)
-        if commit:
-            producer.commit_transaction(120)
-        else:
-            producer.abort_transaction(120)
+        self._end(producer, name, commit=commit)
 
     def begin(self, name: str) -> Producer:
         """Open a transaction that the test ends itself."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"{self.topic}-{name}"})
-        producer.init_transactions(120)
+        producer = self._start(name)
         producer.begin_transaction()
         return producer
 
@@ -80,8 +76,10 @@ class Account:
         """Produce in a transaction, and leave it open."""
         self._produce(producer, values, "open", partition, None)
 
-    def settle(self, outcome: Outcome) -> None:
-        """Record the outcome of the records whose transaction was open."""
+    def settle(self, producer: Producer, name: str, *, commit: bool) -> None:
+        """End the transaction of this name, and record the outcome of the records that were left open."""
+        self._end(producer, name, commit=commit)
+        outcome: Outcome = "committed" if commit else "aborted"
         self.sent = [
             Sent(sent.partition, sent.offset, sent.value, outcome) if sent.outcome == "open" else sent
             for sent in self.sent
@@ -96,6 +94,19 @@ class Account:
     def visible(self) -> set[tuple[int, int]]:
         """The partition and offset of every record that a reader of committed records must see."""
         return {(sent.partition, sent.offset) for sent in self.sent if sent.outcome in ("plain", "committed")}
+
+    def _start(self, name: str) -> Producer:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"{self.topic}-{name}"})
+        producer.init_transactions(120)
+        return producer
+
+    def _end(self, producer: Producer, name: str, *, commit: bool) -> None:
+        if commit:
+            producer.commit_transaction(120)
+        else:
+            producer.abort_transaction(120)
+        # The broker answers before it writes the markers. The next producer of the name starts when all are written.
+        self._start(name)
 
     def _produce(
         self,

@@ -15,6 +15,8 @@ from penstock.ledger.load import read_load
 from penstock.load.plan import plan_load
 from penstock.load.stage import begin_staging, run_stage
 from penstock.settings import Settings
+from penstock.spark.driver import DriverExecutors
+from privileges import superuser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +33,7 @@ class Begun:
     attempt: int
 
     def stage(self, spark: SparkSession, attempt: int | None = None) -> None:
-        run_stage(self.settings, self.load_id, attempt or self.attempt, lambda: spark.sparkContext)
+        run_stage(self.settings, self.load_id, attempt or self.attempt, lambda: DriverExecutors(spark.sparkContext))
 
     def load(self) -> Load:
         with open_ledger(self.settings.db) as connection:
@@ -66,3 +68,19 @@ def begin(db: str, bootstrap: str, topic: str, master: str = "local[2]", **chang
     attempt = begin_staging(db, load.load_id)
     assert attempt is not None, "the load is staged already"
     return Begun(settings, load.load_id, attempt)
+
+
+def fill_disk(db: str) -> None:
+    """Fail all tasks of the database: the first try as a full disk does, later tries as a server that has ended."""
+    with psycopg.connect(superuser(db)) as connection:
+        connection.execute(
+            "create sequence public.tries; grant all on sequence public.tries to public;"
+            "create function public.fail_for_test() returns trigger language plpgsql as"
+            " $$begin"
+            "  if nextval('public.tries') = 1 then"
+            "   raise exception 'could not extend file \"base/5/1\": No space left on device' using errcode = '53100';"
+            "  end if;"
+            "  perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(60);"
+            " end$$;"
+            "create trigger fail before insert on penstock.stage_task for each row execute function fail_for_test()"
+        )

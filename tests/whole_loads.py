@@ -19,6 +19,7 @@ from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging, run_stage
 from penstock.load.validate import validate_load
 from penstock.settings import Settings
+from penstock.spark.driver import DriverExecutors
 from penstock.spark.jobs.stage import read_again
 from penstock.verify.reread import run_reread
 from penstock.verify.run import verify_pipeline
@@ -50,11 +51,12 @@ class Loader:
     pipeline: Pipeline
     client: dict[str, str] = field(default_factory=dict)  # more settings of the Kafka client
     transforms: Path | None = None  # the folder of transforms
+    rust: bool = True
 
     @property
     def settings(self) -> Settings:
         kafka = {"bootstrap.servers": self.bootstrap, **self.client}
-        return Settings(self.db, kafka, Path(os.devnull), "local[2]", transforms=self.transforms)
+        return Settings(self.db, kafka, Path(os.devnull), "local[2]", transforms=self.transforms, rust=self.rust)
 
     def plan(self) -> Load | None:
         """Plan a live load in a run of its own; None if there are no new records."""
@@ -102,7 +104,7 @@ class Loader:
         """Stage only."""
         attempt = begin_staging(self.db, load_id)
         assert attempt is not None
-        run_stage(self.settings, load_id, attempt, lambda: self.spark.sparkContext, read_again)
+        run_stage(self.settings, load_id, attempt, lambda: DriverExecutors(self.spark.sparkContext), read_again)
 
     def finish(self, load_id: int) -> None:
         """Do all steps after the plan."""
@@ -116,7 +118,9 @@ class Loader:
             self.pipeline,
             "tester",
             share,
-            lambda settings, verification: run_reread(settings, verification, lambda: self.spark.sparkContext),
+            lambda settings, verification: run_reread(
+                settings, verification, lambda: DriverExecutors(self.spark.sparkContext)
+            ),
             ranges,
             rotation,
         )

@@ -23,6 +23,7 @@ from penstock.load.plan import plan_load, preview_plan
 from penstock.load.stage import run_stage
 from penstock.model.ranges import Range
 from penstock.settings import Settings
+from penstock.spark.driver import DriverExecutors
 from penstock.status.pipelines import read_status
 from privileges import superuser
 from producing import Account, order
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from fix_kafka import MakeTopic
@@ -227,11 +227,11 @@ def test_spark_is_started_while_no_transaction_is_open(
     account.send_orders(10)
     begun = begin(db, account.bootstrap, account.topic)
 
-    def open_context() -> SparkContext:
+    def open_executors() -> DriverExecutors:
         await_true(lambda: not query(db, OPEN_TRANSACTIONS), "no transaction waits for Spark", 20)
-        return spark.sparkContext
+        return DriverExecutors(spark.sparkContext)
 
-    run_stage(begun.settings, begun.load_id, begun.attempt, open_context)
+    run_stage(begun.settings, begun.load_id, begun.attempt, open_executors)
     assert begun.load().state == "staged"
 
 

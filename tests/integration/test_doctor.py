@@ -128,7 +128,7 @@ def test_one_copy_is_wrong_and_unlimited_retention_is_ok_on_the_embedded_broker(
         "in-sync replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes",
         "message.timestamp.type", "auto.create.topics.enable", "topic id", "positions", "partitions", "headroom",
         "isolation", "enable.auto.commit", "open transactions", "leaves of the target",
-        "role of PENSTOCK_DB", "right to see snapshots",
+        "role of PENSTOCK_DB", "right to see snapshots", "path of records",
     }  # fmt: skip
     assert told["retention.ms"] == ("ok", "no limit")
     assert told["acks"] == ("warning", None)

@@ -135,8 +135,7 @@ def test_markers_and_aborted_records_of_several_loads_are_named(log: Log) -> Non
     assert log.name().counts == counts(aborted=5, marker=2)
 
     log.account.transact(map(order, range(4)), commit=False, name="b")  # [22, 26), marker 26
-    in_flight.abort_transaction(30)  # marker 27
-    log.account.settle("aborted")
+    log.account.settle(in_flight, "c", commit=False)  # marker 27
     second = log.load()
     named = log.name()
 
@@ -376,8 +375,7 @@ def test_an_open_transaction_is_reported_with_its_producer_until_it_ends(log: Lo
     assert (nameless.first_offset, nameless.held_back, nameless.producer_id) == (3, 6, None)
     assert "ssl.cipher.suites" in nameless.unknown[0]
 
-    in_flight.abort_transaction(30)
-    log.account.settle("aborted")
+    log.account.settle(in_flight, "stuck", commit=False)
     assert find_open_transactions(log.settings, [log.account.topic]) == []
 
 

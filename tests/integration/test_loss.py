@@ -20,6 +20,7 @@ from penstock.ledger.connection import connect
 from penstock.load.plan import plan_load
 from penstock.load.stage import begin_staging, run_stage
 from penstock.model.ranges import Chunk, Range
+from penstock.spark.driver import DriverExecutors
 from penstock.status.pipelines import read_status
 from producing import Account, order
 from proving import find_faults
@@ -400,7 +401,7 @@ def test_a_loss_before_the_read_fails_the_load_and_the_next_plan_records_it(star
     assert attempt
 
     with pytest.raises(LogLostError, match="starts at offset 20") as stopped:
-        run_stage(loader.settings, load_id, attempt, lambda: loader.spark.sparkContext)
+        run_stage(loader.settings, load_id, attempt, lambda: DriverExecutors(loader.spark.sparkContext))
 
     assert not stopped.value.may_retry
     (cause,) = loader.query(f"select cause from penstock.loads where load_id = {load_id} and state = 'failed'")

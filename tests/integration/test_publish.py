@@ -21,6 +21,7 @@ from penstock.load import publish
 from penstock.load.publish import publish_in, publish_load
 from penstock.model.load import Kind
 from penstock.model.ranges import Range
+from penstock.target.registry import find_store
 from privileges import superuser
 from proxy import Proxy
 
@@ -204,6 +205,25 @@ def test_publish_reads_no_row_of_the_load(db: str) -> None:
 
     assert any("implied by existing constraints" in message for message in notices), notices
     assert not any("verifying table" in message for message in notices), notices
+
+
+def test_autovacuum_leaves_staged_rows_alone_until_they_are_published(db: str, bound: Bind) -> None:
+    load_id = validated_load(db, 0, 100)
+    options = "select reloptions from pg_class where relkind = 'r' and relname = '{}'"
+    assert rows(db, options.format(f"load_{load_id}_1")) == [(["autovacuum_enabled=false"],)]
+    publish_load(db, bound(db), load_id)
+
+    assert rows(db, options.format(f"orders_load_{load_id}")) == [(None,)]
+
+
+@pytest.mark.parametrize(("configured", "used"), [("64MB", "256MB"), ("1GB", "1GB"), ("8GB", "2GB")])
+def test_the_memory_of_the_key_is_that_of_the_role_within_bounds(db: str, configured: str, used: str) -> None:
+    load_id = stage_rows(db, [Range(0, 0, 10)], keyed=False)
+    with open_ledger(db) as connection:
+        connection.execute(f"set maintenance_work_mem = '{configured}'".encode())
+        load = read_load(connection, load_id)
+        find_store(load.declaration).seal(connection, load, load.attempt)
+        assert connection.execute("show maintenance_work_mem").fetchone() == (used,)
 
 
 def test_indexes_are_built_before_publish_and_attached_with_it(db: str, bound: Bind) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,6 @@ def test_tasks_that_run_at_once_share_the_rate(
     monkeypatch.setattr(staging, "choose_group_size", lambda _: 10)
     assignment = make_assignment(begun.settings, load, begun.attempt)
     for cores in (1, 3, 100):
-        spark: Any = SimpleNamespace(defaultParallelism=cores)
+        spark: Any = SimpleNamespace(count_cores=partial(int, cores))
         staging.stage_chunks(begun.settings, spark, load, assignment, cut_chunks(list(load.ranges), 10))
     assert given == [120, 40, 30]  # four groups never run on more than four cores

@@ -95,12 +95,33 @@ def read_records(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 def test_up_prints_one_document_with_every_address(folder: Path) -> None:
     document = bring_up(folder)
-    assert list(document) == ["db", "db_checker", "kafka", "airflow", "dir"]
-    assert document["airflow"] is None
+    assert list(document) == ["db", "db_checker", "kafka", "airflow", "dir", "spark"]
+    assert (document["airflow"], document["spark"]) == (None, None)
     assert document["dir"] == str(folder)
     with psycopg.connect(document["db"]) as conn:
         assert conn.execute("select to_regclass('penstock.load')::text").fetchone() == ("penstock.load",)
     assert AdminClient({"bootstrap.servers": document["kafka"]}).list_topics(timeout=10).brokers
+
+
+def test_a_spark_server_listens_here_only_keeps_its_token_and_stops_with_the_stack(fresh: Path) -> None:
+    document = bring_up(fresh, "--spark-connect")
+    address, _, token = document["spark"].partition("/;token=")
+    port = int(address.removeprefix("sc://127.0.0.1:"))
+    assert ports.is_served(port)
+    assert (fresh / "spark" / "token").read_text() == token
+    assert (fresh / "spark" / "token").stat().st_mode & 0o077 == 0
+    listening = [
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in processes_of(fresh)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert set(listening) == {"127.0.0.1"}
+    assert token not in penstock("status", "--dir", str(fresh)).stderr
+    assert bring_up(fresh) == document
+    assert penstock("down", "--dir", str(fresh)).returncode == 0
+    assert processes_of(fresh) == []
+    assert not ports.is_served(port)
 
 
 def test_a_second_up_changes_nothing(folder: Path) -> None:

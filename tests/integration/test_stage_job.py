@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ import pytest
 from penstock.errors import FencedError, StageError
 from penstock.model.ranges import Range
 from penstock.spark.class_archive import make_archive
+from penstock.spark.running_driver import run_submission
 from penstock.spark.submit import (
     QUICK_START,
     QUIET_ARCHIVE,
@@ -27,14 +29,15 @@ from penstock.spark.submit import (
     choose_java_options,
     find_spark_submit,
     make_environment,
+    make_spark_environment,
     make_submission,
-    run_submission,
     submit,
     zip_package,
 )
 from penstock.waiting import wait_until
 from penstock_stack import ports
 from penstock_stack.processes import await_condition
+from privileges import superuser
 from producing import Account
 from staging_loads import begin
 
@@ -53,12 +56,16 @@ def account(kafka: Broker, make_topic: MakeTopic) -> Account:
     return Account(kafka.bootstrap, make_topic(2))
 
 
-def run_job(begun: Begun, folder: Path, conf: dict[str, str] | None = None, reader: str = "native") -> tuple[int, str]:
-    """Run spark-submit to its end; the exit code and the whole log come back."""
+def run_job(begun: Begun, folder: Path, conf: dict[str, str] | None = None, reader: str = "native") -> str:
+    """Run spark-submit to its end, and return its whole log."""
     made = make_submission(begun.settings, begun.load_id, begun.attempt, reader, folder)
     log = io.StringIO()
-    _, exit_code = run_submission(replace(made, conf={**made.conf, **(conf or {})}), log)
-    return exit_code, log.getvalue()
+    ended = threading.Event()
+    with ExitStack() as resources:
+        resources.callback(ended.set)
+        run_submission(replace(made, conf={**made.conf, **(conf or {})}), log, resources.pop_all())
+    assert ended.wait(120), "the driver has not ended"
+    return log.getvalue()
 
 
 def watch(look: Callable[[], bool]) -> threading.Thread:
@@ -91,9 +98,8 @@ def test_no_secret_is_in_argv_conf_event_log_or_log(db: str, account: Account, t
         "spark.eventLog.dir": tmp_path.as_uri(),
         "spark.eventLog.compress": "false",
     }
-    exit_code, log = run_job(begun, tmp_path, events, reader)
+    log = run_job(begun, tmp_path, events, reader)
     watcher.join()
-    assert exit_code == 0, log
     assert any("stage.py" in line for line in argv)
     written = [
         path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".zip"
@@ -145,15 +151,15 @@ def test_the_zip_for_the_executors_is_reproducible_and_holds_the_sql(tmp_path: P
     assert "penstock.zip" in ran.stdout
 
 
-def test_exit_code_and_last_line_report_the_error_of_the_job(db: str, account: Account, tmp_path: Path) -> None:
+def test_the_error_of_the_job_is_raised_and_is_the_last_line_of_its_log(db: str, account: Account) -> None:
     account.send_orders(10)
     begun = begin(db, account.bootstrap, account.topic)
     begun.begin_again()
-    exit_code, log = run_job(begun, tmp_path)
-    assert exit_code == FencedError.exit_code
-    assert log.splitlines()[-1].startswith(f"penstock: orders load {begun.load_id}: attempt 1 is no longer current")
+    log = io.StringIO()
     with pytest.raises(FencedError, match="attempt 1 is no longer current") as raised:
-        submit(begun.settings, begun.load_id, begun.attempt, io.StringIO())
+        submit(begun.settings, begun.load_id, begun.attempt, log)
+    last = log.getvalue().splitlines()[-1]
+    assert last.startswith(f"penstock: orders load {begun.load_id}: attempt 1 is no longer current")
     assert (raised.value.pipeline, raised.value.load) == ("orders", begun.load_id)
     assert raised.value.ranges == begun.load().ranges
     assert "`penstock status` shows the state" in raised.value.next_step
@@ -175,20 +181,23 @@ def test_a_task_whose_connection_dies_in_its_copy_is_tried_again_exactly_once(
 ) -> None:
     account.send_orders(120_000)
     begun = begin(db, account.bootstrap, account.topic)
+    with psycopg.connect(superuser(db)) as lock:
+        lock.execute(f"lock table penstock_stage.load_{begun.load_id}_{begun.attempt} in share mode".encode())
 
-    def cut() -> bool:
-        with psycopg.connect(db, autocommit=True) as connection:
-            return bool(
-                connection.execute(
+        def cut() -> bool:
+            with psycopg.connect(db, autocommit=True) as connection:
+                found = connection.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity"
-                    " where application_name = 'penstock stage' and state = 'active' and query like 'COPY%' limit 1"
+                    " where application_name = 'penstock stage' and wait_event_type = 'Lock' and query ilike 'copy%'"
+                    " limit 1"
                 ).fetchall()
-            )
+            if found:
+                lock.rollback()
+            return bool(found)
 
-    watcher = watch(cut)
-    exit_code, log = run_job(begun, tmp_path)
-    watcher.join()
-    assert exit_code == 0, log
+        watcher = watch(cut)
+        log = run_job(begun, tmp_path)
+        watcher.join()
     assert "Lost task" in log, "the COPY was cut off"
     assert begun.load().rows == 120_000
     assert begun.staged() == sorted(account.visible())
@@ -256,13 +265,12 @@ def test_a_cluster_without_a_shared_folder_stages_a_load_with_a_stopped_worker(
         "spark.executor.memory": "512m",
     }
     try:
-        exit_code, log = run_job(begun, tmp_path, fast)
+        run_job(begun, tmp_path, fast)
     finally:
         for process in stopped:
             if process.is_running():
                 process.resume()
     watcher.join()
-    assert exit_code == 0, log
     assert stopped, "a worker was stopped in the middle of a chunk"
     assert begun.staged() == sorted(account.visible())
     shipped = sorted(path.relative_to(tmp_path).parts[0] for path in tmp_path.glob("*/work/app-*/*/penstock.zip"))
@@ -278,6 +286,14 @@ def test_the_environment_of_the_driver_selects_this_python(db: str, account: Acc
     environment = make_environment(begin(db, account.bootstrap, account.topic).settings)
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert environment["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+@pytest.mark.services
+def test_only_a_local_spark_starts_from_the_home_without_sources() -> None:
+    local, cluster = (Path(make_spark_environment(master)["SPARK_HOME"]) for master in ("local[2]", "spark://one:7077"))
+    assert (cluster / "python").is_dir()
+    assert not (local / "python").exists()
+    assert (local / "jars").samefile(cluster / "jars")
 
 
 @pytest.mark.services

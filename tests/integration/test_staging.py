@@ -16,10 +16,10 @@ from penstock.load.task import stage_group
 from penstock.model.ranges import cut_chunks
 from penstock.target import row_stream
 from penstock.target.assignment import make_assignment
-from penstock.target.postgres import copy as writing
+from penstock.target.postgres import chunks as writing
 from privileges import superuser
 from producing import Account
-from staging_loads import begin
+from staging_loads import begin, fill_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -303,19 +303,7 @@ def test_progress_is_in_the_ledger_while_the_load_is_staged(begun: Begun) -> Non
 def test_a_full_disk_is_the_error_although_the_tries_after_it_find_no_server(
     spark: SparkSession, begun: Begun, db: str
 ) -> None:
-    with psycopg.connect(superuser(db)) as connection:
-        # The first try gets what a full disk gives; the server then ends the session of every other try.
-        connection.execute(
-            "create sequence public.tries; grant all on sequence public.tries to public;"
-            "create function public.fail_for_test() returns trigger language plpgsql as"
-            " $$begin"
-            "  if nextval('public.tries') = 1 then"
-            "   raise exception 'could not extend file \"base/5/1\": No space left on device' using errcode = '53100';"
-            "  end if;"
-            "  perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(60);"
-            " end$$;"
-            "create trigger fail before insert on penstock.stage_task for each row execute function fail_for_test()"
-        )
+    fill_disk(db)
 
     with pytest.raises(StageError) as refused:
         begun.stage(spark)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import psycopg
 import pytest
+import yaml
 
 from fix_airflow import CANARY
 from loading_process import locked
 from penstock_stack import processes
 from penstock_stack.airflow_environment import make_environment
+from privileges import superuser
 from producing import Account
 
 if TYPE_CHECKING:
@@ -80,6 +82,26 @@ def find_triggerers(airflow: AirflowSite) -> list[psutil.Process]:
     return found
 
 
+def count_connections(airflow: AirflowSite, kafka: Broker) -> int:
+    """The connections of the triggerer to the broker."""
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    found = 0
+    for process in find_triggerers(airflow):
+        for connection in process.net_connections("inet"):
+            found += connection.status == psutil.CONN_ESTABLISHED and connection.raddr.port == port
+    return found
+
+
+def set_paused(airflow: AirflowSite, dag: str, *, paused: bool) -> None:
+    airflow.api.patch(f"dags/{dag}", json={"is_paused": paused}).raise_for_status()
+
+
+def running(airflow: AirflowSite, dag: str) -> list[dict[str, Any]]:
+    """The runs of a DAG that have not ended."""
+    found = airflow.get(f"dags/{dag}/dagRuns")["dag_runs"]
+    return [run for run in found if run["state"] in ("queued", "running")]
+
+
 @pytest.fixture
 def triggerer(airflow: AirflowSite, tmp_path: Path) -> Iterator[list[processes.Process]]:
     """Triggerers that a test starts in place of a killed one."""
@@ -88,6 +110,7 @@ def triggerer(airflow: AirflowSite, tmp_path: Path) -> Iterator[list[processes.P
     for process in started:
         for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
             os.kill(member.pid, signal.SIGKILL)
+    airflow.web.kill()  # it has no triggerer: the next module starts it again
 
 
 def test_waiting_records_start_loads_by_number_and_by_age(
@@ -113,15 +136,95 @@ def test_waiting_records_start_loads_by_number_and_by_age(
     assert sum(path.endswith(".WaitingRecordsTrigger") for path, _ in stored) >= 2
     assert CANARY not in str(stored)
     assert kafka.bootstrap not in str(stored)
-    assert CANARY not in airflow.web.log.read_text(errors="replace")
+    assert CANARY not in airflow.read_log()
+
+
+def test_fifty_pipelines_share_one_look_in_the_triggerer_and_outlive_a_dead_broker(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic, postgres: Postgres
+) -> None:
+    quiet, account = make_topic(2), Account(kafka.bootstrap, make_topic(2))
+    names = [f"fifty_{number}" for number in range(50)]
+    woken = names[-1]
+    files = [airflow.pipelines / f"{name}.yaml" for name in names]
+    for name, path in zip(names, files, strict=True):
+        topic = account.topic if name == woken else quiet
+        when = {"schedule": NEVER, "load_when": {"min_records": 1}}
+        declared = {"name": name, "topic": topic, "value": "json", "columns": COLUMNS, "target": f"waiting.{name}"}
+        path.write_text(yaml.safe_dump(declared | when))
+
+    def count_running() -> bool:
+        query = "select count(*) from trigger where classpath like '%WaitingRecordsTrigger' and triggerer_id > 0"
+        with psycopg.connect(postgres.uri("airflow", "airflow")) as connection:
+            return connection.execute(query).fetchall() >= [(len(names),)]
+
+    try:
+        airflow.wait(count_running, 300, "the triggerer runs a trigger for each pipeline")
+        airflow.wait(lambda: count_connections(airflow, kafka), 60, "the triggerer looks at the broker")
+        before = {process.pid for process in find_triggerers(airflow)}
+        kafka.kill()
+        try:
+            airflow.wait(lambda: "no look at the waiting records" in airflow.read_log(), 120, "a look fails")
+        finally:
+            kafka.start()
+        account.send_orders(5)
+        airflow.wait(lambda: count(airflow, woken) == 5, 300, "the pipeline is woken after the outage")
+        # A look has two clients, and each has a connection to the bootstrap address and one to the broker.
+        assert count_connections(airflow, kafka) <= 4
+        assert {process.pid for process in find_triggerers(airflow)} == before
+        assert count_running()
+        started = airflow.get("dags/~/dagRuns", dag_id_prefix_pattern="fifty_", limit=100)["dag_runs"]
+        assert {run["dag_id"] for run in started} == {woken}
+        assert CANARY not in airflow.read_log()
+    finally:
+        for path in files:
+            path.unlink()
+
+
+def test_a_pipeline_whose_dag_is_paused_is_overdue_until_a_run_comes(
+    airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    account = Account(kafka.bootstrap, make_topic())
+    account.send_orders(4)
+    declare(airflow, "paused", account.topic, schedule="* * * * *", deadline="10m")
+    airflow.wait(lambda: count(airflow, "paused") == 4, 300, "the schedule loads")
+    set_paused(airflow, "paused", paused=True)
+    airflow.wait(lambda: not running(airflow, "paused"), 60, "its last run has ended")
+    # The time after which a pipeline is overdue has passed: 11 minutes.
+    with psycopg.connect(superuser(airflow.loads)) as connection:
+        past = "now() - interval '12 minutes'"
+        which = "(select pipeline_id from penstock.pipeline where name = 'paused')"
+        for change in (
+            f"update penstock.pipeline set created_at = {past}, up_to_date_at = {past} where name = 'paused'",
+            f"update penstock.load set published_at = {past} where pipeline_id = {which}",
+            f"update penstock.migration set applied_at = {past}",
+        ):
+            connection.execute(change.encode())
+    seen = len(airflow.get("dags/paused/dagRuns")["dag_runs"])
+    set_paused(airflow, "penstock_notices", paused=False)
+    run, state = airflow.run("penstock_notices")
+    set_paused(airflow, "penstock_notices", paused=True)
+    assert state == "success", airflow.log("penstock_notices", run, "watch")
+    [(message, _)] = incidents(airflow, "paused", "open")
+    assert "no load was published, and no run found the topic loaded, for 12" in message
+    assert "is an interval of * * * * * and the deadline of 10m, 11 min" in message
+    assert len(airflow.get("dags/paused/dagRuns")["dag_runs"]) == seen
+
+    set_paused(airflow, "paused", paused=False)
+    airflow.wait(lambda: incidents(airflow, "paused", "ended"), 300, "a run of the schedule ends the incident")
+    assert incidents(airflow, "paused", "open") == []
+    (airflow.pipelines / "paused.yaml").unlink()
+    set_paused(airflow, "paused", paused=True)
 
 
 def test_a_run_that_misses_its_deadline_is_an_incident_until_it_loads(
     airflow: AirflowSite, kafka: Broker, make_topic: MakeTopic
 ) -> None:
     account = Account(kafka.bootstrap, make_topic())
-    declare(airflow, "late", account.topic, deadline="5s", schedule=None)
+    declare(airflow, "late", account.topic, schedule=None)
     assert airflow.run("late")[1] == "success"
+    declare(airflow, "late", account.topic, deadline="5s", schedule=None)
+    versions = "dags/late/dagVersions"
+    airflow.wait(lambda: airflow.get(versions)["total_entries"] == 2, 300, "Airflow knows the deadline")
     account.send_orders(4)
     with locked(airflow.loads, "select from penstock.pipeline where name = 'late' for update"):
         run = airflow.trigger("late")

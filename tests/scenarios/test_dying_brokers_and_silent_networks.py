@@ -13,7 +13,7 @@ from fix_kafka import MakeTopic
 from loading_process import await_blocked, await_true, query, stopped_at_first_copy
 from penstock.errors import KafkaError, ReadError
 from penstock.kafka import admin as asking
-from penstock.kafka.readers import native
+from penstock.kafka.readers import reading
 from penstock.kafka.readers.native import open_group
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.load import read_load
@@ -155,7 +155,7 @@ def test_on_a_silent_network_a_plain_job_succeeds_empty_and_the_plan_fails_in_ti
 def test_a_reader_without_answers_fails_in_time_and_the_next_run_loads_all(
     db: str, one: Account, make_loader: MakeLoader, faulty_network: KafkaProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "STALL_SECONDS", 3.0)  # 60 in use
+    monkeypatch.setattr(reading, "STALL_SECONDS", 3.0)  # 60 in use
     loader = make_loader(one.topic, faulty_network.address)
     load = loader.plan()
     assert load is not None

@@ -45,8 +45,7 @@ def test_committed_records_are_loaded_and_records_in_flight_after_their_commit(
 
     with Watcher(db):
         first = loader.run()
-        in_flight.commit_transaction(30)
-        account.settle("committed")
+        account.settle(in_flight, "c", commit=True)
         assert read_ends(account) == {"read_committed": 27, UNCOMMITTED: 27}  # its marker took offset 26
         second = loader.run()
 
@@ -67,8 +66,7 @@ def test_an_open_transaction_that_aborts_is_never_loaded_but_a_plain_consumer_us
     loader = make_loader(account.topic)
     used = read_plainly(account, UNCOMMITTED)
     loader.run()
-    in_flight.abort_transaction(30)
-    account.settle("aborted")
+    account.settle(in_flight, "c", commit=False)
     loaded = loader.run()
 
     assert [id_ for id_ in used if id_ >= 300] == [300, 301, 302]
