@@ -49,6 +49,7 @@ class Contestant:
     prepare: Callable[[str], object]
     table: str | None
     numbered: bool = True  # the ids of its rows are those of the records, each once
+    keeps_spark: bool = False  # it stages by a Spark server that runs already
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Place:
     topic: str
     records: int
     folder: Path
+    spark_master: str = "local[*]"
 
     def environment(self) -> dict[str, str]:
         """The environment of every contestant."""
@@ -77,7 +79,7 @@ class Place:
             "PENSTOCK_DB": self.db,
             "PENSTOCK_KAFKA": self.kafka,
             "PENSTOCK_PIPELINES": str(self.write_declaration()),
-            "PENSTOCK_SPARK_MASTER": "local[*]",
+            "PENSTOCK_SPARK_MASTER": self.spark_master,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "RUNTIME__DLTHUB_TELEMETRY": "false",
@@ -99,7 +101,8 @@ def _run_limit(name: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, "-m", f"bench.limits.{name}"]
 
 
-def _submit_spark(mode: str) -> list[str]:
+def submit_spark(mode: str) -> list[str]:
+    """The command of the peer Spark."""
     jars = ",".join(str(jar) for use in ("spark", "bench") for jar in find_jars(use))
     conf = [word for name, value in SPARK_CONF.items() for word in ("--conf", f"{name}={value}")]
     script = str(HERE / "peers" / "spark_jdbc.py")
@@ -145,23 +148,46 @@ def _run_penstock() -> list[str]:
     return [str(Path(sys.executable).parent / "penstock"), "run", PIPELINE, "--json"]
 
 
+def _in_python(command: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    """The same command, with the record path in Python."""
+    return lambda: ["env", "PENSTOCK_RUST=off", *command()]
+
+
 def _run_spark() -> list[str]:
-    return _submit_spark("batch")
+    return submit_spark("batch")
 
 
 def _run_streaming() -> list[str]:
-    return _submit_spark("stream")
+    return submit_spark("stream")
 
 
 RECORDS = "peer.records"
 STAGED = "penstock_stage.load_1_1"
 CONTESTANTS = (
     Contestant("penstock", "Penstock", "penstock", _run_penstock, _prepare_ledger, f"analytics.{PIPELINE}"),
+    Contestant(
+        "python_path",
+        "Penstock, the path in Python",
+        "penstock",
+        _in_python(_run_penstock),
+        _prepare_ledger,
+        f"analytics.{PIPELINE}",
+    ),
+    Contestant(
+        "penstock_kept",
+        "Penstock, kept Spark",
+        "penstock",
+        _run_penstock,
+        _prepare_ledger,
+        f"analytics.{PIPELINE}",
+        keeps_spark=True,
+    ),
     Contestant("spark_jdbc", "Spark, JDBC append", "peer", _run_spark, _prepare_keyed, RECORDS),
     Contestant("streaming", "Structured Streaming, JDBC append", "peer", _run_streaming, _prepare_keyed, RECORDS),
     Contestant("dlt", "dlt, Arrow", "peer", _run_dlt, _prepare_nothing, RECORDS),
     Contestant("reading", "limit: reading only", "limit", _run_limit("reading"), _prepare_nothing, None),
     Contestant("plain", "limit: read, decode, COPY", "limit", _run_limit("plain"), migrate, STAGED),
+    Contestant("plain_python", "limit: the same in Python", "limit", _in_python(_run_limit("plain")), migrate, STAGED),
     Contestant(
         "copying", "limit: COPY only", "limit", _run_limit("copying"), _prepare_bare, "peer.copied", numbered=False
     ),

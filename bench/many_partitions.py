@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ from penstock.ledger.connection import migrate
 from penstock_stack.processes import await_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from bench.services import Services
 
@@ -67,7 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     runs: list[Run] = []
     with running_services(given.folder) as services:
-        topics = {number: fill_topic(services, number, given.records) for number in given.partitions}
+        topics = {
+            number: fill_topic(services, f"many_{number}_{given.records}", number, given.records, make_value)
+            for number in given.partitions
+        }
         for round_ in range(given.rounds):
             for reader in given.readers:
                 for number in given.partitions[:: 1 if round_ % 2 == 0 else -1]:
@@ -77,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def fill_topic(services: Services, partitions: int, records: int) -> str:
+def fill_topic(services: Services, topic: str, partitions: int, records: int, make: Callable[[int], bytes]) -> str:
     """Produce the records evenly; a full topic is used again."""
-    bootstrap, topic = services.broker.bootstrap, f"many_{partitions}_{records}"
+    bootstrap = services.broker.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if topic in admin.list_topics(timeout=30).topics:
         return topic
@@ -92,8 +97,10 @@ def fill_topic(services: Services, partitions: int, records: int) -> str:
     await_condition(led, 120, f"topic {topic} has its partitions")
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 1_000_000})
     for number in range(records):
-        producer.produce(topic, make_value(number), partition=number % partitions)
+        producer.produce(topic, make(number), partition=number % partitions)
         producer.poll(0)
+        if number % 100_000 == 0:
+            producer.flush(120)  # the client holds 1 GB at most
     producer.flush(120)
     ends = read_log({"bootstrap.servers": bootstrap}, topic, "read_committed").partitions.values()
     assert sum(partition.end for partition in ends) == records, "not all records were acknowledged"
@@ -107,7 +114,12 @@ def load(services: Services, topic: str, partitions: int, reader: str, records: 
     return Run(partitions, reader, seconds, phases)
 
 
-def run_penstock(services: Services, described: dict[str, Any], records: int) -> tuple[float, tuple[float, ...]]:
+def run_penstock(
+    services: Services,
+    described: dict[str, Any],
+    records: int,
+    beside: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> tuple[float, tuple[float, ...]]:
     """Load all records by a declaration, in a fresh database; the wall clock and the phases, in seconds."""
     db = services.make_database()
     migrate(db)
@@ -122,7 +134,9 @@ def run_penstock(services: Services, described: dict[str, Any], records: int) ->
         "PENSTOCK_PIPELINES": str(folder),
     }
     began = time.monotonic()
-    ran = subprocess.run([BIN / "penstock", "run", PIPELINE, "--json"], env=environment, capture_output=True, text=True)  # noqa: PLW1510
+    command = [str(BIN / "penstock"), "run", PIPELINE, "--json"]
+    with beside(db):
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True)  # noqa: PLW1510
     seconds = time.monotonic() - began
     if ran.returncode:
         raise SystemExit(f"the run of {described['topic']} failed: {ran.stderr}")

@@ -26,28 +26,29 @@ SETTINGS: dict[str, str | int | bool] = {
 }
 
 
-def fill_topic(bootstrap: str, records: int) -> str:
+def fill_topic(bootstrap: str, records: int, *, keyed: bool = False) -> str:
     """Make sure that the topic of so many records exists and is full; a full topic is used again."""
     if records % PARTITIONS:
         raise PenstockError(f"{records} records do not spread evenly over {PARTITIONS} partitions.")
-    topic = name_topic(records)
+    topic = name_topic(records, keyed=keyed)
     wanted = [(0, records // PARTITIONS)] * PARTITIONS
     if read_ends(bootstrap, topic) == wanted:
         return topic
     _recreate(bootstrap, topic)
     workers = min(PARTITIONS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(produce, repeat(bootstrap), repeat(topic), range(PARTITIONS), repeat(records // PARTITIONS)))
+        each = records // PARTITIONS
+        list(pool.map(produce, repeat(bootstrap), repeat(topic), range(PARTITIONS), repeat(each), repeat(keyed)))
     if read_ends(bootstrap, topic) != wanted:
         raise PenstockError(f"topic {topic} holds {read_ends(bootstrap, topic)} where {wanted} were produced.")
     return topic
 
 
-def produce(bootstrap: str, topic: str, partition: int, count: int) -> None:
+def produce(bootstrap: str, topic: str, partition: int, count: int, keyed: bool = False) -> None:
     """Produce all records of one partition, and wait until the broker has them."""
     producer = Producer({"bootstrap.servers": bootstrap, **SETTINGS})
     for offset in range(count):
-        value = make_value(offset * PARTITIONS + partition)
+        value = make_value(offset * PARTITIONS + partition, keyed=keyed)
         while True:
             try:
                 producer.produce(topic, value, partition=partition)

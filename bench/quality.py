@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
-from psycopg.types.json import Jsonb
 from rich.console import Console
 
 from bench import many_partitions, produce
@@ -28,7 +27,7 @@ from bench.services import running_services
 from penstock.declaration.pipeline import Pipeline
 from penstock.ledger.connection import connect, migrate
 from penstock.ledger.generation import open_generation
-from penstock.ledger.load import begin_attempt, create_load, finish_staging, read_load
+from penstock.ledger.load import begin_attempt, create_load, finish_staging, keep_declaration, read_load
 from penstock.ledger.pipeline import register_pipeline
 from penstock.load.publish import publish_in
 from penstock.load.validate import validate_load
@@ -160,8 +159,8 @@ def fill_target(db: str, rows: int) -> None:
         connection.execute("vacuum analyze")
 
 
-def stage(connection: Connection, pipeline: Pipeline, first: int, rows: int) -> Load:
-    """Stage a load of generated rows: a million keys, ids and numbers that rise."""
+def stage(connection: Connection, pipeline: Pipeline, first: int, rows: int, keys: int = 1_000_003) -> Load:
+    """Stage a load of generated rows: a million keys or another number, ids and numbers that rise."""
     pipeline_id = register_pipeline(connection, pipeline)
     found = connection.execute("select max(generation_id) from penstock.generation").fetchone()
     generation = (found and found[0]) or open_generation(connection, pipeline_id, Identity("c", "t"), 1)
@@ -183,10 +182,10 @@ def stage(connection: Connection, pipeline: Pipeline, first: int, rows: int) -> 
             "insert into {} ({}, _load_id, _partition, _offset, _timestamp)"
             " select n, customer, 'DE', 9.99, 'EUR', now(), 'note', %s, customer %% 4,"
             " %s + row_number() over (partition by customer %% 4 order by n) - 1, now()"
-            " from (select n, (n * 2654435761 %% 1000003) / 4 * 4 + n %% 4 as customer"
+            " from (select n, (n * 2654435761 %% %s) / 4 * 4 + n %% 4 as customer"
             " from generate_series(%s::bigint, %s) n) g"
         ).format(attempt_table(load.load_id, attempt), columns),
-        [load.load_id, first // 4, first, first + rows - 1],
+        [load.load_id, first // 4, keys, first, first + rows - 1],
     )
     connection.execute(
         "insert into penstock.stage_task select load_id, %s, partition, partition, from_offset, until_offset,"
@@ -205,10 +204,10 @@ def check_once(db: str, first: int, check: dict[str, Any]) -> float:
     for checks in ([], [check | ACROSS]):
         with connect(db) as connection:
             load = stage(connection, declare(), first, LOAD_ROWS)
-            declaration = declare().model_dump(mode="json") | {"checks": checks}
+            declared = Pipeline.model_validate(declare().model_dump(mode="json") | {"checks": checks})
             connection.execute(
-                "update penstock.load set declaration = %s where load_id = %s",
-                [Jsonb(declaration), load.load_id],
+                "update penstock.load set declaration_id = %s where load_id = %s",
+                [keep_declaration(connection, declared), load.load_id],
             )
         began = time.monotonic()
         verdict = validate_load(db, load.load_id)

@@ -23,14 +23,20 @@ COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
-def name_topic(records: int) -> str:
+def name_topic(records: int, *, keyed: bool = False) -> str:
     """Each number of records has a topic of its own."""
-    return f"bench_v{VERSION}_{records}"
+    return f"bench_v{VERSION}_{records}{'_keyed' if keyed else ''}"
 
 
-def make_value(number: int) -> bytes:
-    """The record of a number. Of partition p, the record at offset n has the number n * PARTITIONS + p."""
+def make_value(number: int, *, keyed: bool = False) -> bytes:
+    """The record of a number. Of partition p, the record at offset n has the number n * PARTITIONS + p.
+
+    A keyed topic has all records of a customer in one partition, as a producer sends them by a key.
+    """
     mixed = number * 2_654_435_761 % 4_294_967_296
+    customer = mixed % 1_000_003
+    if keyed:
+        customer = customer // PARTITIONS * PARTITIONS + number % PARTITIONS
     cents = mixed % 9_999_999
     seconds = number // 20
     return (
@@ -38,7 +44,7 @@ def make_value(number: int) -> bytes:
         b'"placed":"2025-%02d-%02dT%02d:%02d:%02d.%03dZ","note":"%b"}'
     ) % (
         number,
-        mixed % 1_000_003,
+        customer,
         COUNTRIES[mixed % 7],
         cents // 100,
         cents % 100,

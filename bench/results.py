@@ -47,14 +47,14 @@ class Results:
         peaks = [run.peak_bytes for run in self.good(contestant, records)]
         return statistics.median(peaks) if peaks else None
 
-    def phases(self, records: int) -> dict[str, float]:
-        """The median length of each of Penstock's phases."""
-        found = [run.phases for run in self.good("penstock", records) if run.phases]
+    def phases(self, records: int, contestant: str = "penstock") -> dict[str, float]:
+        """The median length of each phase of a contestant of Penstock."""
+        found = [run.phases for run in self.good(contestant, records) if run.phases]
         return {name: statistics.median(phases[name] for phases in found) for name in found[0]} if found else {}
 
-    def copy_rate(self, records: int) -> float | None:
+    def copy_rate(self, records: int, contestant: str = "penstock") -> float | None:
         """Rows per second of Penstock's stage, once running: from the first task's COPY to the last task's end."""
-        copying = self.phases(records).get("copy")
+        copying = self.phases(records, contestant).get("copy")
         return records / copying if copying else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -68,12 +68,17 @@ def do_run(services: Services, task: Task, topic: str, folder: Path) -> Run:
     db = services.make_database()
     contestant.prepare(db)
     services.checkpoint()
-    place = Place(db, services.broker.bootstrap, topic, task.records, folder)
+    if contestant.keeps_spark:
+        services.spark.start()
+    master = services.spark.url if contestant.keeps_spark else "local[*]"
+    place = Place(db, services.broker.bootstrap, topic, task.records, folder, master)
     output = folder / f"{contestant.name}.out"
     command, environment = contestant.command(), place.environment()
-    log_began, cpu = services.postgres.log.stat().st_size, services.read_cpu()
+    log_began, cpu, of_spark = services.postgres.log.stat().st_size, services.read_cpu(), services.read_spark_cpu()
     usage = measure(command, output, folder / f"{contestant.name}.log", environment)
     used = [after - before for after, before in zip(services.read_cpu(), cpu, strict=True)]
+    if contestant.keeps_spark:
+        usage = replace(usage, cpu_seconds=usage.cpu_seconds + services.read_spark_cpu() - of_spark)
     error = f"exit code {usage.exit_code}" if usage.exit_code else find_mistake(contestant, place, output)
     phases = None
     if contestant.kind == "penstock" and error is None:

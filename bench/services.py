@@ -1,4 +1,4 @@
-"""The one PostgreSQL and the one broker of all contestants, in a folder of their own."""
+"""The one PostgreSQL, the one broker and the one kept Spark server of all contestants, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import psycopg
 from penstock.errors import PenstockError
 from penstock_stack import ports
 from penstock_stack.broker import Broker
+from penstock_stack.kept_spark import KeptSpark
 from penstock_stack.postgres import Postgres
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ DATABASE = "bench"
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Both, running."""
+    """PostgreSQL and the broker run; the runs that need the Spark server start it."""
 
     folder: Path
     postgres: Postgres
     broker: Broker
+    spark: KeptSpark
 
     def make_database(self) -> str:
         """A fresh database for one run, after all pages of the last run are written."""
@@ -41,6 +43,11 @@ class Services:
         """Write all changed pages to disk."""
         with psycopg.connect(self.postgres.uri("postgres"), autocommit=True) as connection:
             connection.execute("checkpoint")
+
+    def read_spark_cpu(self) -> float:
+        """The CPU seconds of the kept Spark server so far, with its Python workers; 0 if it does not run."""
+        members = [child.pid for pid in self.spark.pids() for child in psutil.Process(pid).children(recursive=True)]
+        return sum(map(_read_cpu, [*self.spark.pids(), *members]))
 
     def read_cpu(self) -> tuple[float, float]:
         """The CPU seconds of PostgreSQL and of the broker so far, ended backends included."""
@@ -65,11 +72,14 @@ def running_services(folder: Path) -> Iterator[Services]:
             raise PenstockError("another benchmark is running.", next_step="wait until it has ended.") from None
         postgres = Postgres(folder / "postgres", *ports.choose(1))
         broker = Broker(folder / "kafka", *ports.choose(2))
+        spark = KeptSpark(folder / "spark", *ports.choose(1))
+        spark.kill()
         broker.kill()  # a killed benchmark may have left a broker at another port
         try:
             postgres.start()
             broker.start()
-            yield Services(folder, postgres, broker)
+            yield Services(folder, postgres, broker, spark)
         finally:
+            spark.stop()
             postgres.stop()
             broker.stop()

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from bench.contestants import Contestant
 
-NATIVE, STAGING = "penstock.kafka.readers.native", "penstock.load.stage"
+NATIVE, READING, STAGING = "penstock.kafka.readers.native", "penstock.kafka.readers.reading", "penstock.load.stage"
+RUST = "penstock.kafka.readers.rust"
 ONE_CHUNK = 1_000_000_000
 PLAIN: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -34,9 +35,10 @@ PLAIN: dict[str, dict[str, Any]] = {
     },
     "fetches of 64 KiB": {f"{NATIVE}:TUNING": {"fetch.message.max.bytes": 65_536}},
     "fetches of 8 MiB": {f"{NATIVE}:TUNING": {"fetch.message.max.bytes": 8_388_608}},
-    "consume() may wait 5 s": {f"{NATIVE}:POLL_SECONDS": 5.0},
-    "batches of 1,000 records": {f"{NATIVE}:BATCH_RECORDS": 1_000},
-    "batches of 50,000 records": {f"{NATIVE}:BATCH_RECORDS": 50_000},
+    "consume() may wait 5 s": {f"{READING}:POLL_SECONDS": 5.0},
+    "batches of 1,000 records": {f"{RUST}:BATCH_RECORDS": 1_000},
+    "batches of 50,000 records": {f"{RUST}:BATCH_RECORDS": 50_000},
+    "batches of 16 MiB": {f"{RUST}:BATCH_BYTES": 16 * 1024 * 1024},
     "chunks of 25,000 records": {f"{STAGING}:LEAST_CHUNK": 25_000, f"{STAGING}:MOST_CHUNK": 25_000},
     "one chunk a partition": {f"{STAGING}:LEAST_CHUNK": ONE_CHUNK, f"{STAGING}:MOST_CHUNK": ONE_CHUNK},
     "primary key before the COPY": {"bench.limits.workers:KEY": "first"},

@@ -31,9 +31,9 @@ def judge(results: Results) -> list[Wanted]:
 
 def _judge_ratios(results: Results) -> Iterator[Wanted]:
     for records, other, title, least in (
-        (SMALL, "spark_jdbc", "Spark's JDBC append", 1.7),
-        (LARGE, "spark_jdbc", "Spark's JDBC append", 2.2),
-        (LARGE, "dlt", "dlt", 1.2),
+        (SMALL, "spark_jdbc", "Spark's JDBC append", 3.5),
+        (LARGE, "spark_jdbc", "Spark's JDBC append", 3.4),
+        (LARGE, "dlt", "dlt", 3),
     ):
         ratio = results.ratio("penstock", other, records)
         if ratio is not None:
@@ -47,6 +47,10 @@ def _judge_stage(results: Results) -> Iterator[Wanted]:
         if staged and plain:
             what = f"stage once running at {records:,} records, against two plain processes"
             yield Wanted(what, "at least 75%", f"{staged / plain:.0%}", staged / plain >= 0.75)
+        python = results.copy_rate(records, "python_path")
+        if staged and python:
+            what = f"stage once running at {records:,} records, against the path in Python"
+            yield Wanted(what, "at least 2x", f"{staged / python:.2f}x", staged / python >= 2)
 
 
 def _judge_publish(results: Results) -> Iterator[Wanted]:
@@ -61,3 +65,7 @@ def _judge_memory(results: Results) -> Iterator[Wanted]:
     if small and large:
         what = f"peak memory at {MEMORY[1]:,} records, against {MEMORY[0]:,}"
         yield Wanted(what, "flat (at most 125%)", f"{large / small:.0%}", large <= 1.25 * small)
+    python = results.peak("python_path", LARGE)
+    if large and python:
+        what = f"peak memory at {LARGE:,} records, against the path in Python"
+        yield Wanted(what, "not above it", f"{large / python:.0%}", large <= python)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from psycopg.types.json import Jsonb
 from rich.console import Console
 
 from bench.contestants import PROJECT
@@ -27,6 +26,7 @@ from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.admin import read_log
 from penstock.ledger.connection import connect, migrate, open_ledger
 from penstock.ledger.generation import open_generation
+from penstock.ledger.load import keep_declaration
 from penstock.ledger.pipeline import register_pipeline
 from penstock.load.plan import preview_plan
 from penstock.maintenance.run import maintain
@@ -48,9 +48,9 @@ ROWS, CHECKS, KEPT_LOADS = 2, 20, 168
 console = Console(stderr=True)
 TABLES = ("load", "load_range", "coverage", "stage_task", "check_result", "naming", "verification", "event")
 FILL = (
-    """insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration, state, attempt, planned_at,
+    """insert into penstock.load (pipeline_id, generation_id, kind, run_id, declaration_id, state, attempt, planned_at,
                                   staging_at, staged_at, validated_at, published_at, ended_at, rows, quarantined, holes)
-       select %(pipeline_id)s, %(generation_id)s, 'live', 'run ' || n, %(declaration)s, 'published', 1, t.at,
+       select %(pipeline_id)s, %(generation_id)s, 'live', 'run ' || n, %(declaration_id)s, 'published', 1, t.at,
               t.at, t.at + interval '20 s', t.at + interval '22 s', t.at + interval '23 s', t.at + interval '23 s',
               %(rows)s * %(partitions)s, 0, 0
        from generate_series(1, %(loads)s) as n
@@ -180,7 +180,7 @@ def fill(db: str, kafka: Mapping[str, str], pipeline: Pipeline, partitions: int,
         values: dict[str, Any] = {
             "pipeline_id": pipeline_id,
             "generation_id": open_generation(connection, pipeline_id, identity, 1),
-            "declaration": Jsonb(pipeline.model_dump(mode="json")),
+            "declaration_id": keep_declaration(connection, pipeline),
             "partitions": partitions,
             "loads": loads,
             "rows": ROWS,
