@@ -65,14 +65,17 @@ CONF = {
     # record, and code for it in each partition. 2M records took 34.7 CPU seconds by it, and 22.7 by the newer one.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # Spark keeps the consumer of a partition for five minutes after its last record, with the metadata of all
-    # partitions, and then warns at each new one: 1,000 partitions took 21.3 CPU seconds in the client, and 18.0 so.
-    "spark.kafka.consumer.cache.timeout": "10ms",
-    "spark.kafka.consumer.cache.evictorThreadRunInterval": "50ms",
+    # partitions, and its last records too, and then warns at each new one. 1,000 partitions took 21.3 CPU seconds in
+    # the client so, 18.0 if that ended within 50 ms, and 16.2 if it ends before the collector copies what was kept.
+    "spark.kafka.consumer.cache.timeout": "1ms",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "5ms",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1ms",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "50ms",
 }
 # Spark makes code for each partition that it reads. Below this average number of offsets in a range it takes longer
-# than it saves: 200,000 records of 1,000 partitions took 17.9 s without and 19.0 s with it, 1M of 4 partitions 18.3
-# and 14.7 s.
-LITTLE_RANGE = 250
+# than it saves: 1M records of 1,000 partitions took 16.6 CPU seconds without and 18.5 with it, of 400 partitions 14.6
+# and 14.5, and of 4 partitions 18.3 and 14.7 s.
+LITTLE_RANGE = 2_000
 WITHOUT_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # The input of the tasks that write rows is made once. If it is lost with an executor, the attempt fails: made again, it
 # could give rows to tasks in another way, and a row could miss all tasks that still run.
