@@ -82,6 +82,15 @@ class AirflowSite:
         """The state of each task of a run."""
         return {task["task_id"]: task["state"] for task in self._instances(dag, run)}
 
+    def weights(self, dag: str, run: str) -> dict[str, int]:
+        """The weight by which the scheduler chose each task of a run."""
+        return {task["task_id"]: task["priority_weight"] for task in self._instances(dag, run)}
+
+    def successes(self, dag: str) -> dict[str, str]:
+        """When each task of a DAG succeeded last, in any run."""
+        found = self.get(f"dags/{dag}/dagRuns/~/taskInstances?state=success&limit=1000")["task_instances"]
+        return {task: end for end, task in sorted((each["end_date"], each["task_id"]) for each in found)}
+
     def tries(self, dag: str, run: str) -> dict[str, int]:
         """How often each task of a run was tried."""
         return {task["task_id"]: task["try_number"] for task in self._instances(dag, run)}

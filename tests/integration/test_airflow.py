@@ -168,7 +168,11 @@ def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
 
     with psycopg.connect(airflow.loads) as connection:
         connection.execute("update airflow.hourly set amount = 7777 where id = 13")
+    succeeded = airflow.successes("penstock_audit")
     run_id, state = airflow.run("penstock_audit", share=0)
+    weights = airflow.weights("penstock_audit", run_id)
+    longer, shorter = sorted(weights, key=lambda task: succeeded[task])
+    assert weights[longer] > weights[shorter], "the task that waited longest goes first"
     assert (state, airflow.tasks("penstock_audit", run_id)["verify_hourly"]) == ("failed", "failed")
     last_line = airflow.log("penstock_audit", run_id, "verify_hourly")[-1]
     assert "changed row: the record in the log gives other values" in last_line

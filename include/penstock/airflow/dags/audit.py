@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.longest_wait import LongestWaitFirst
 from penstock.airflow.runs import share_field
 from penstock.airflow.steps.audit import examine, verify
 
@@ -32,6 +33,8 @@ Each pipeline has two tasks:
 - **examine** finds settings that can lose records, and shows how long the log keeps the records that wait. The task
   fails and alerts if records will be deleted before their pipeline's next run; it logs every other finding.
 
+Four tasks run at the same time. The one whose last success is longest ago starts first.
+
 Trigger the DAG by hand to read another share of the log again; 1 reads all of it.
 """
 
@@ -49,7 +52,7 @@ def make_audit_dag(pipelines: Sequence[Pipeline]) -> DAG:
         # at the same time.
         max_active_tasks=SIDE_BY_SIDE,
         tags=["penstock"],
-        default_args={"owner": "penstock"},
+        default_args={"owner": "penstock", "weight_rule": LongestWaitFirst()},
         params={
             "share": share_field(0.1),
         },

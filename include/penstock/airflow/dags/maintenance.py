@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 
 from penstock.airflow.dags.pipeline import retry
 from penstock.airflow.failures import PipelineNotifier, log_retry
+from penstock.airflow.longest_wait import LongestWaitFirst
 from penstock.airflow.steps.maintenance import maintain
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ fewer than a hundred remain after any number of loads. It also drops data past i
 were rolled back (`keep_rolled_back_days`), the contents of quarantined records (`keep_quarantine_days`), and the data
 of attempts that were not published.
 
-Each pipeline has a task, and a task that fails stops no other task. You can trigger the DAG at any time, also beside
+Each pipeline has a task, and a task that fails stops no other task. Four tasks run at the same time, and the one whose
+last success is longest ago starts first. You can trigger the DAG at any time, also beside
 loads. Readers wait for a moment at most. A merge is tried again if it released its locks to a rollback or a replay, or
 if long readers blocked it. A partition that PostgreSQL cannot copy is left out: the task merges the other partitions,
 then fails, names the partition, and alerts.
@@ -51,6 +53,7 @@ def make_maintenance_dag(pipelines: Sequence[Pipeline]) -> DAG:
         tags=["penstock"],
         default_args={
             "owner": "penstock",
+            "weight_rule": LongestWaitFirst(),
             **retry(3),
             "on_retry_callback": log_retry,
         },

@@ -1,4 +1,4 @@
-"""The plugin: the page in the navigation, and a tab on the DAG of each pipeline."""
+"""The plugin: the page in the navigation, a tab on the DAG of each pipeline, and the order of the daily tasks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from urllib.parse import urlparse
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+from penstock.airflow.longest_wait import LongestWaitFirst
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -47,7 +49,7 @@ def find_bundle() -> str:
 
 
 class PenstockPlugin(AirflowPlugin):  # type: ignore[misc]
-    """Registers the page."""
+    """Registers the page, and the order of the daily tasks."""
 
     name = "penstock"
     fastapi_apps = [{"app": LateApp(), "url_prefix": PREFIX, "name": "Penstock"}]  # noqa: RUF012 - Airflow's interface
@@ -61,3 +63,4 @@ class PenstockPlugin(AirflowPlugin):  # type: ignore[misc]
         },
         {"name": "Penstock", "bundle_url": find_bundle(), "destination": "dag", "url_route": "penstock-dag"},
     ]
+    priority_weight_strategies = [LongestWaitFirst]  # noqa: RUF012

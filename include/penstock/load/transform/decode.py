@@ -79,7 +79,9 @@ class _Reading:
         self.seen = {chunk.task: LogFingerprint() for chunk in chunks}
         self.places = {chunk.task: DecodedPlaces() for chunk in chunks}
         self.rejected = _Waiting()
-        self.rust = make_decoder(assignment.layout, assignment.load_id) if assignment.source.rust else None
+        rust = make_decoder(assignment.layout, assignment.load_id) if assignment.source.rust else None
+        self.decoder = rust or Decoder(assignment.layout, assignment.load_id)
+        self.path: Path = "rust" if rust else "python"
         self.stream: RowStream[Decoded] = RowStream(assignment, iter(()))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -94,15 +96,14 @@ class _Reading:
                 self.rejected.add(self.stream.take_quarantine())
 
     def _decode(self, read: Iterator[Part]) -> Iterator[tuple[int, Decoded]]:
-        reference = Decoder(self.assignment.layout, self.assignment.load_id)
         pace = Pace(self.assignment.records_per_second)
         for task, batch in self.checked.check(read):
             pace.keep(len(batch.offsets))
-            if self.rust is None:
+            if isinstance(self.decoder, Decoder):
                 self.seen[task].add_batch(batch)
-                yield task, reference.decode(batch)
+                yield task, self.decoder.decode(batch)
             else:
-                decoded, log_hash = self.rust.decode(batch)
+                decoded, log_hash = self.decoder.decode(batch)
                 self.seen[task].add(len(batch.offsets), log_hash)
                 yield task, decoded
 
@@ -110,7 +111,7 @@ class _Reading:
         """Record the group, or compare it with the reading that was recorded before."""
         written = [self.stream.describe_chunk(chunk.task, self.checked.chunks[chunk.task]) for chunk in self.chunks]
         try:
-            with _open(self.assignment, rust=self.rust is not None) as (cursor, quarantine):
+            with _open(self.assignment, rust=self.path == "rust") as (cursor, quarantine):
                 cursor.execute("begin")
                 if self._write(cursor, quarantine, written):
                     cursor.execute("commit")
@@ -127,8 +128,7 @@ class _Reading:
         assignment = self.assignment
         if find_done(cursor, assignment, self.chunks) is not None:
             return False
-        path: Path = "python" if self.rust is None else "rust"
-        if not settle(cursor, assignment, self.chunks, written, self.seen, path):
+        if not settle(cursor, assignment, self.chunks, written, self.seen, self.path):
             return False
         places = [
             {
