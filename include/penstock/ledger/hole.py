@@ -88,6 +88,13 @@ def read_unexplained(connection: Connection, make: Callable[..., T], pipeline: s
     return _statements.fetch_all(connection, make, "read_unexplained", **where)
 
 
+def sum_holes(connection: Connection, pipeline: str, generation_id: int) -> dict[str, int]:
+    """Sum the holes of a generation by kind."""
+    where = {"pipeline": pipeline, "generation_id": generation_id}
+    rows: list[dict[str, Any]] = _statements.fetch_all(connection, dict, "sum_holes", **where)
+    return {row["kind"]: row["holes"] for row in rows}
+
+
 def count_holes(connection: Connection, pipeline: str, generation_id: int) -> list[dict[str, Any]]:
     """Count the holes of a generation by load, partition and kind; the keys are those of the JSON document."""
     where = {"pipeline": pipeline, "generation_id": generation_id}

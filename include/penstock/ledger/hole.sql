@@ -78,6 +78,11 @@ on conflict do nothing
 select load_id, partition, from_offset, until_offset, why from penstock.unexplained_holes
 where pipeline = %(pipeline)s and generation = %(generation_id)s order by partition, from_offset
 
+-- name: sum_holes
+-- The holes of a generation by kind.
+select kind, sum(holes)::bigint as holes from penstock.holes
+where pipeline = %(pipeline)s and generation = %(generation_id)s group by kind order by kind
+
 -- name: count_holes
 -- The holes of a generation by load, partition and kind.
 select load_id as load, partition, from_offset as "from", until_offset as until, kind, holes from penstock.holes

@@ -214,30 +214,49 @@ from jsonb_to_recordset(%(faults)s)
 
 -- name: find_chunks
 -- The chunks of the generation that is loaded now, of loads that still cover some of their offsets, with the
--- fingerprints of the log. A chunk before the start of its partition's log is left out.
+-- fingerprints of the log. A chunk before the start of its partition's log is left out. The loads are found by what they
+-- cover of the log, so that the chunks of years before it are not read.
+with log as (
+    select g.pipeline_id, g.generation_id, o.partition, coalesce(given.start, 0) as start
+    from penstock.pipeline p
+    join lateral (select pipeline_id, generation_id from penstock.generation where pipeline_id = p.pipeline_id
+                  order by generation_id desc limit 1) g on true
+    join penstock.position o using (generation_id)
+    left join unnest(%(partitions)s::int[], %(starts)s::bigint[]) as given (partition, start) using (partition)
+    where p.name = %(pipeline)s
+),
+held as (
+    select distinct c.load_id
+    from log join penstock.coverage c
+      on int4range(c.pipeline_id, c.pipeline_id, '[]') && int4range(log.pipeline_id, log.pipeline_id, '[]')
+     and int4range(c.generation_id, c.generation_id, '[]') && int4range(log.generation_id, log.generation_id, '[]')
+     and int4range(c.partition, c.partition, '[]') && int4range(log.partition, log.partition, '[]')
+     and c.offsets && int8range(log.start, null)
+)
 select t.load_id, t.attempt, t.task, t.partition, t.from_offset, t.until_offset,
        t.rows + t.quarantined + t.filtered as records, t.log_hash, declared.declaration ->> 'reader' as reader,
        declared.declaration ->> 'isolation' as isolation
-from penstock.stage_task t
-join penstock.load l using (load_id, attempt)
+from held
+join penstock.load l using (load_id)
+join penstock.stage_task t using (load_id, attempt)
 join penstock.declaration declared using (declaration_id)
-join penstock.pipeline p using (pipeline_id)
-left join unnest(%(partitions)s::int[], %(starts)s::bigint[]) as log (partition, start) on log.partition = t.partition
-where p.name = %(pipeline)s and t.until_offset > coalesce(log.start, 0)
-  and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = p.pipeline_id)
+join log on log.partition = t.partition
+where t.until_offset > log.start
   and exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
                 and c.offsets && int8range(t.from_offset, t.until_offset))
 order by t.partition, t.from_offset, t.load_id
 
 -- name: count_chunks
 -- The number of chunks of the generation that is loaded now, of loads that still cover some of their offsets.
+with newest as (
+    select max(g.generation_id) as generation_id
+    from penstock.generation g join penstock.pipeline p using (pipeline_id) where p.name = %(pipeline)s
+)
 select count(*)
-from penstock.stage_task t
-join penstock.load l using (load_id, attempt)
-join penstock.pipeline p using (pipeline_id)
-where p.name = %(pipeline)s
-  and l.generation_id = (select max(g.generation_id) from penstock.generation g where g.pipeline_id = p.pipeline_id)
-  and exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
+from newest
+join penstock.load l using (generation_id)
+join penstock.stage_task t using (load_id, attempt)
+where exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
                 and c.offsets && int8range(t.from_offset, t.until_offset))
 
 -- name: find_chunks_of_attempt

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import MOST_NAMED
-from penstock.holes.examination import count_holes, name_holes
+from penstock.holes.examination import name_holes
 from penstock.kafka.admin import read_log, read_topic_config
 from penstock.ledger.connection import open_ledger
 from penstock.ledger.dropped import count_dropped, find_dropped
 from penstock.ledger.generation import read_newest_generation_of
+from penstock.ledger.hole import sum_holes
 from penstock.ledger.incident import end_incidents, see_incident
 from penstock.ledger.pipeline import find_pipeline
 from penstock.ledger.result import read_results
@@ -311,13 +312,10 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
     names = ("ranges", "rows", "chunks", "chunks_held", "chunks_reread", "rows_compared", "loads_skipped")
     counts = {name: progress.counts[name] for name in names}
     with open_ledger(progress.settings.db) as connection:
-        holes: Counter[str] = Counter()
-        for row in count_holes(connection, progress.pipeline.name):
-            holes[row["kind"]] += row["holes"]
         verified = Verified(
             progress.verification_id,
             progress.pipeline.name,
-            holes=holes,
+            holes=sum_holes(connection, progress.pipeline.name, progress.source.generation),
             faults=tuple(progress.faults),
             generation=progress.source.generation,
             faulty_dropped=find_dropped(
