@@ -368,6 +368,25 @@ def test_a_result_is_rebuilt_on_the_page(orders: AirflowSite, browser: Browser) 
     assert query(orders, "select actor from penstock.events where what like 'result rebuilt%'") == [("admin",)]
 
 
+def test_a_rebuild_under_way_shows_its_progress(orders: AirflowSite, browser: Browser) -> None:
+    bar = "//section[@id='results']//*[@role='progressbar'][@aria-label='rebuild of analytics.newest']"
+    with psycopg.connect(orders.loads) as blocker:
+        # The rebuild has begun when it waits for the rows of a load.
+        leaves = "select inhrelid::regclass::text from pg_inherits where inhparent = 'analytics.orders'::regclass"
+        leaf = str(blocker.execute(leaves).fetchall()[0][0])
+        blocker.execute(sql.SQL("lock table {} in access exclusive mode").format(sql.Identifier(*leaf.split("."))))
+        open_page(browser, orders)
+        browser.click("//section[@id='results']//button[normalize-space()='Rebuild…']")
+        browser.click(f"{DIALOG}//button[normalize-space()='Rebuild']")
+        browser.find(bar, 300)
+        shown = browser.read("//section[@id='results']//tr[contains(., 'analytics.newest')]")
+        assert "building" in shown
+        assert "0 % of about" in shown
+        assert "load 0 of 3" in shown
+    browser.find("//*[@role='status'][contains(., '0 rows of it were written, 0 deleted')]", 300)
+    browser.find("//section[@id='results'][not(.//*[@role='progressbar'])]", 60)
+
+
 def test_a_backfill_is_cancelled_on_the_page(orders: AirflowSite, browser: Browser) -> None:
     # Without a slot in the pool the loads of the run wait.
     pool = {"pool": "penstock_backfill", "slots": 0, "include_deferred": False}

@@ -130,7 +130,7 @@ def test_a_jvm_with_much_work_keeps_its_second_compiler(reader: str, offsets: in
     assert (QUICK_START in (choose_java_options(reader, offsets) or "")) == quick
 
 
-@pytest.mark.parametrize(("ranges", "coded"), [([], True), ([250, 251], True), ([1, 499], False), ([0], False)])
+@pytest.mark.parametrize(("ranges", "coded"), [([], True), ([2_000, 2_001], True), ([1, 3_999], False), ([0], False)])
 def test_spark_makes_no_code_for_ranges_of_a_few_records(ranges: list[int], coded: bool) -> None:
     chosen = choose_code([Range(partition, 10, 10 + length) for partition, length in enumerate(ranges)])
     assert (chosen == {}) == coded
