@@ -2,7 +2,7 @@
 # everything else, pinned, inside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint unit test fuzz chromium browser demo down bench wheel
+.PHONY: help setup check lint unit test fuzz memory chromium browser demo down bench wheel
 .DELETE_ON_ERROR:
 
 SHELL := /bin/bash
@@ -40,6 +40,9 @@ test: check .jars/.checked .jars/spark.jsa chromium  ## run lint, types and all 
 
 fuzz: .venv/.native  ## compare both record paths on 5 million records; FUZZ="--records 200000 --seed 1" for others
 	@cd tests && PYTHONPATH=../include ../$(BIN)/python record_differences.py $(FUZZ)
+
+memory: .venv/.native  ## read by Rust under valgrind: no fault in the crate or in librdkafka
+	@cd tests && PYTHONPATH=../include ../$(BIN)/python memory_check.py
 
 # Root installs the browser of Debian where it is missing.
 chromium:
