@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from penstock.declaration.mistakes import clip, suggest
@@ -97,6 +98,8 @@ def families_of(*groups: Group) -> tuple[Family, ...]:
     return tuple(family for group in groups for family, row in TYPES.items() if row.group == group)
 
 
+# The checks of a declaration ask for the type of each column about nine times.
+@lru_cache(maxsize=1_000)
 def parse_type(text: str) -> ColumnType:
     """Parse a type as people write it; a ValueError describes the mistake and the allowed types."""
     form = _TYPE.fullmatch(" ".join(text.lower().split()))

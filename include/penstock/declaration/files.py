@@ -61,14 +61,19 @@ def read_each_file(folder: Path, model: type[M]) -> dict[Path, M | DeclarationEr
     """Read every YAML file of a folder, in the order of their names. A mistake affects its own file only."""
     files = list_files(folder)
     shared = Shared(folder)
-    return {path: read_one_of(files, path, model, shared) for path in files}
+    first = {path.stem: path for path in reversed(files)}
+    return {path: _read_unless_twice(first[path.stem], path, model, shared) for path in files}
 
 
-def read_one_of(files: list[Path], path: Path, model: type[M], shared: Shared | None = None) -> M | DeclarationError:
+def read_one_of(files: list[Path], path: Path, model: type[M]) -> M | DeclarationError:
     """Read one file of a folder, as `read_each_file` does."""
-    earlier = [other for other in files[: files.index(path)] if other.stem == path.stem]
-    if earlier:
-        return DeclarationError(f"{path}:1: {path.stem} is also declared in {earlier[0]}; allowed: one file a pipeline")
+    first = next(other for other in files if other.stem == path.stem)
+    return _read_unless_twice(first, path, model, None)
+
+
+def _read_unless_twice(first: Path, path: Path, model: type[M], shared: Shared | None) -> M | DeclarationError:
+    if first != path:
+        return DeclarationError(f"{path}:1: {path.stem} is also declared in {first}; allowed: one file a pipeline")
     try:
         return read_file(path, model, named_as_file=True, shared=shared)
     except DeclarationError as error:
