@@ -146,7 +146,7 @@ def load_some(bench: Bench, count: int) -> None:
         staging.execute("set synchronous_commit = off")
         for _ in range(count):
             load_id = stage(staging, bench.done)
-            bench.publishes.append(clock(partial(_publish, publishing, load_id)))
+            bench.publishes.append(clock(partial(publish, publishing, load_id)))
             bench.done += 1
     if bench.done % 1000 == 0:
         console.print(
@@ -154,25 +154,28 @@ def load_some(bench: Bench, count: int) -> None:
         )
 
 
-def _publish(connection: Connection, load_id: int) -> None:
+def publish(connection: Connection, load_id: int) -> None:
+    """The transaction of a publish, with its COMMIT."""
     publish_in(connection, load_id)
     connection.commit()
 
 
-def stage(connection: Connection, number: int) -> int:
+def stage(
+    connection: Connection, number: int, pipeline: Pipeline = PIPELINE, partitions: int = PARTITIONS, rows: int = ROWS
+) -> int:
     """A load that is staged and validated, with the same result as by tasks and checks."""
-    pipeline_id = register_pipeline(connection, PIPELINE)
+    pipeline_id = register_pipeline(connection, pipeline)
     generation = read_newest_generation(connection, pipeline_id)
     assert generation
-    ranges = [Range(partition, number * ROWS, (number + 1) * ROWS) for partition in range(PARTITIONS)]
-    load = create_load(connection, pipeline_id, generation.generation_id, PIPELINE, f"run {number}", ranges)
-    store = find_store(PIPELINE)
+    ranges = [Range(partition, number * rows, (number + 1) * rows) for partition in range(partitions)]
+    load = create_load(connection, pipeline_id, generation.generation_id, pipeline, f"hour {number}", ranges)
+    store = find_store(pipeline)
     if number == 0:
         store.prepare(connection)
         store.prepare_indexes(connection)
     attempt = begin_attempt(connection, load)
     store.open_attempt(connection, load, attempt)
-    _fill(connection, load, attempt, number)
+    _fill(connection, load, attempt, number, rows)
     store.seal(connection, load, attempt)
     finish_staging(connection, load, attempt)
     pass_checks(connection, read_load(connection, load.load_id))
@@ -180,8 +183,9 @@ def stage(connection: Connection, number: int) -> int:
     return load.load_id
 
 
-def _fill(connection: Connection, load: Load, attempt: int, number: int) -> None:
+def _fill(connection: Connection, load: Load, attempt: int, number: int, rows: int) -> None:
     """Each load holds the records of an hour."""
+    partitions = len(load.ranges)
     connection.execute(
         sql.SQL(
             "insert into {} (id, note, _load_id, _partition, _offset, _timestamp)"
@@ -189,7 +193,7 @@ def _fill(connection: Connection, load: Load, attempt: int, number: int) -> None
             " %s::timestamptz + make_interval(hours => %s, secs => 3600.0 * (o - %s) / %s)"
             " from generate_series(%s::bigint, %s) o, generate_series(0, %s) p"
         ).format(attempt_table(load.load_id, attempt)),
-        [load.load_id, START, number, number * ROWS, ROWS, number * ROWS, (number + 1) * ROWS - 1, PARTITIONS - 1],
+        [load.load_id, START, number, number * rows, rows, number * rows, (number + 1) * rows - 1, partitions - 1],
     )
     connection.execute(
         "insert into penstock.stage_task select load_id, %s, partition, partition, from_offset, until_offset,"

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from bench.contestants import PROJECT
 from bench.machine import describe_machine
+from bench.many_loads import publish, stage
 from bench.services import running_services
 from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.admin import read_log
@@ -114,8 +115,21 @@ def measure(services: Services, partitions: int, loads: int) -> dict[str, str]:
         "verify, all": clock(lambda: verify(settings, pipeline, None)),
         "verify, new": clock(lambda: verify_new(settings, pipeline, 24)),
         "maintain": clock(lambda: maintain(db, pipeline, lambda _: None)),
+        "publish": publish_more(db, pipeline, partitions, loads),
     }
     return figures | sizes(db)
+
+
+def publish_more(db: str, pipeline: Pipeline, partitions: int, loads: int) -> str:
+    """How long the transaction of a publish takes, the median of five more loads."""
+    seconds = []
+    with closing(connect(db)) as staging, closing(connect(db)) as publishing:
+        for number in range(loads, loads + 5):
+            load_id = stage(staging, number, pipeline, partitions, ROWS)
+            began = time.perf_counter()
+            publish(publishing, load_id)
+            seconds.append(time.perf_counter() - began)
+    return f"{1000 * statistics.median(seconds):,.0f} ms"
 
 
 def verify(settings: Settings, pipeline: Pipeline, rotation: Rotation | None) -> None:
