@@ -69,8 +69,10 @@ def check(loader: Loader) -> None:
 
 
 def stage(loader: Loader, account: Account, first: int) -> int:
-    """Send 2,000 orders of a few thousand customers, and stage them."""
-    account.send(make_orders(first, 2_000))
+    """Send 2,000 orders of a few thousand customers, half of them to each partition, and stage them."""
+    orders = list(make_orders(first, 2_000))
+    for partition in range(2):
+        account.send(orders[partition::2], partition=partition)
     load = loader.plan()
     assert load is not None
     loader.stage(load.load_id)
