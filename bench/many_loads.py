@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from rich.console import Console
 
 from bench.contestants import PROJECT
 from bench.machine import describe_machine
+from bench.polling import running_beside
 from bench.services import running_services
 from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.admin import read_log
@@ -41,7 +41,9 @@ from penstock.target.postgres.attempt import attempt_table
 from penstock.target.registry import find_store
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from bench.services import Services
     from penstock.ledger.connection import Connection
@@ -258,23 +260,15 @@ def ask(connection: Connection, query: str, *values: object) -> int:
     return int(row[0]) if row else 0
 
 
-@contextmanager
-def watching(bench: Bench) -> Iterator[None]:
+def watching(bench: Bench) -> AbstractContextManager[None]:
     """Query a record again and again while leaves are merged, and keep the duration of each query."""
-    ended = threading.Event()
 
-    def watch() -> None:
+    def watch(ended: threading.Event) -> None:
         with psycopg.connect(bench.db, autocommit=True, prepare_threshold=None) as connection:
             while not ended.wait(0.005):
                 bench.waits.append(clock(lambda: query_by_time(connection, bench)))
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return running_beside(watch)
 
 
 def clock(do: Callable[[], Any]) -> float:

@@ -6,13 +6,15 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 PAUSE = 0.02
 
@@ -28,16 +30,21 @@ class Waits:
 
 
 @contextmanager
-def polling(waits: Waits, table: str, key: str, db: str) -> Iterator[None]:
-    """Read rows of a table by their keys until the block ends; before the table exists there is nothing to read."""
+def running_beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run work in a thread until the block ends; then its event is set."""
     ended = threading.Event()
-    thread = threading.Thread(target=_poll, args=(waits, table, key, db, ended))
+    thread = threading.Thread(target=work, args=(ended,))
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+
+
+def polling(waits: Waits, table: str, key: str, db: str) -> AbstractContextManager[None]:
+    """Read rows of a table by their keys until the block ends; before the table exists there is nothing to read."""
+    return running_beside(partial(_poll, waits, table, key, db))
 
 
 def _poll(waits: Waits, table: str, key: str, db: str, ended: threading.Event) -> None:

@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from bench import many_loads
 from bench.contestants import PROJECT
 from bench.machine import describe_machine
-from bench.many_loads import publish, stage
 from bench.services import running_services
 from penstock.declaration.pipeline import Pipeline
 from penstock.kafka.admin import read_log
@@ -125,10 +126,8 @@ def publish_more(db: str, pipeline: Pipeline, partitions: int, loads: int) -> st
     seconds = []
     with closing(connect(db)) as staging, closing(connect(db)) as publishing:
         for number in range(loads, loads + 5):
-            load_id = stage(staging, number, pipeline, partitions, ROWS)
-            began = time.perf_counter()
-            publish(publishing, load_id)
-            seconds.append(time.perf_counter() - began)
+            load_id = many_loads.stage(staging, number, pipeline, partitions, ROWS)
+            seconds.append(many_loads.clock(partial(many_loads.publish, publishing, load_id)))
     return f"{1000 * statistics.median(seconds):,.0f} ms"
 
 
@@ -250,20 +249,13 @@ def sizes(db: str) -> dict[str, str]:
 
 def clock(do: Callable[[], object]) -> str:
     """How long something takes."""
-    began = time.perf_counter()
-    do()
-    return f"{time.perf_counter() - began:.2f} s"
+    return f"{many_loads.clock(do):.2f} s"
 
 
 def middle(do: Callable[[], object], times: int = 5) -> str:
     """How long something takes, the median of several times."""
     do()
-    seconds = []
-    for _ in range(times):
-        began = time.perf_counter()
-        do()
-        seconds.append(time.perf_counter() - began)
-    return f"{1000 * statistics.median(seconds):,.0f} ms"
+    return f"{1000 * statistics.median(many_loads.clock(do) for _ in range(times)):,.0f} ms"
 
 
 if __name__ == "__main__":

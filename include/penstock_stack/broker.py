@@ -26,7 +26,7 @@ JVM = ("-Xms256m", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-
 LOGGING = ("-Dorg.apache.logging.log4j.level=INFO",)
 
 
-class Broker:
+class Broker(processes.RecordedProcess):
     """One node, which is broker and controller. With `voters` (node id to controller port) it belongs to a cluster."""
 
     name = "Kafka"
@@ -98,19 +98,6 @@ class Broker:
             raise PenstockError("Kafka was not started.", next_step="call spawn() first.")
         processes.await_start(process, self._answers, timeout, self.name, self.log)
 
-    def stop(self, grace: float = 20.0) -> None:
-        """Stop the node by SIGTERM; kill it after the grace period."""
-        process = processes.read_record(self._record)
-        if process is not None:
-            processes.stop(process, grace)
-            self._record.unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """SIGKILL the node, as a crash does, and wait until it has ended."""
-        process = processes.read_record(self._record)
-        if process is not None:
-            processes.kill(process)
-
     def restart(self) -> None:
         """Stop the node and start it on the same ports and data."""
         self.stop()
@@ -120,18 +107,9 @@ class Broker:
         """Whether the node runs and answers."""
         return self._is_alive() and self._answers()
 
-    def pids(self) -> list[int]:
-        """The ids of its processes."""
-        process = processes.read_record(self._record)
-        return [process.pid] if process is not None and processes.is_alive(process) else []
-
     @property
     def _config(self) -> Path:
         return self.folder / "server.properties"
-
-    @property
-    def _record(self) -> Path:
-        return self.folder / "process.json"
 
     def _launch(self, *program: str) -> processes.Process:
         classpath = os.pathsep.join(str(jar) for jar in jars.find_jars("broker"))

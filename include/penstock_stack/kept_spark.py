@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class KeptSpark:
+class KeptSpark(processes.RecordedProcess):
     """`penstock serve-spark`: its token and its log are in `folder`."""
 
     name = "Spark"
@@ -59,27 +59,9 @@ class KeptSpark:
         processes.await_start(process, self.is_running, 120, self.name, self.log)
 
     def stop(self, grace: float = 10.0) -> None:
-        """Stop the server by SIGTERM; kill it after the grace period."""
-        process = processes.read_record(self._record)
-        if process is not None:
-            processes.stop(process, grace)
-            self._record.unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """SIGKILL the server, as a crash does, and wait until it has ended."""
-        process = processes.read_record(self._record)
-        if process is not None:
-            processes.kill(process)
+        """Stop it by SIGTERM; kill it after the grace period."""
+        super().stop(grace)
 
     def is_running(self) -> bool:
         """Whether it runs and listens."""
         return bool(self.pids()) and ports.is_served(self.port)
-
-    def pids(self) -> list[int]:
-        """The ids of its processes."""
-        process = processes.read_record(self._record)
-        return [process.pid] if process is not None and processes.is_alive(process) else []
-
-    @property
-    def _record(self) -> Path:
-        return self.folder / "process.json"

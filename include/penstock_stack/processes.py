@@ -154,6 +154,34 @@ def read_record(path: Path) -> Process | None:
         return None
 
 
+class RecordedProcess:
+    """A service of one process. Its record is in its folder, so that a later command finds it."""
+
+    folder: Path
+
+    def stop(self, grace: float = 20.0) -> None:
+        """Stop it by SIGTERM; kill it after the grace period."""
+        process = read_record(self._record)
+        if process is not None:
+            stop(process, grace)
+            self._record.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """SIGKILL it, as a crash does, and wait until it has ended."""
+        process = read_record(self._record)
+        if process is not None:
+            kill(process)
+
+    def pids(self) -> list[int]:
+        """The ids of its processes."""
+        process = read_record(self._record)
+        return [process.pid] if process is not None and is_alive(process) else []
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "process.json"
+
+
 def await_condition(condition: Callable[[], bool], timeout: float, what: str) -> None:
     """Wait until the condition is true; after the timeout raise an error that names the condition."""
     if not wait_until(condition, seconds=timeout, every=0.02):

@@ -8,7 +8,7 @@
 pub struct Uncertain;
 pub type Sure<T> = Result<T, Uncertain>;
 
-/// What stands at a place of the text. The kinds without a value come first.
+/// The kind of text that begins at a place. The kinds without a value come first.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub enum Token {
     Missing,

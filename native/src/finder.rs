@@ -28,7 +28,7 @@ impl Finder {
             let mut cursor = Cursor { text, at: 0 };
             cursor.skip_space();
             match root {
-                // A value that is null as a whole is no object: the reference rejects it.
+                // The whole value is null, not an object: the reference rejects it.
                 Node::Object(_) if cursor.peek()? != b'{' => return Err(Uncertain),
                 _ => self.read_node(&mut cursor, root, columns)?,
             }

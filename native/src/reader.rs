@@ -96,7 +96,7 @@ fn size_of(message: &Message) -> usize {
     message.value().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len)
 }
 
-/// Splits messages into runs: records of one partition, or one message that is no record.
+/// Splits messages into runs: records of one partition, or one message with an error.
 fn split_runs(client: &Arc<Client>, taken: Vec<Message>) -> Vec<Run> {
     let mut runs: Vec<Run> = vec![];
     for message in taken {
@@ -116,12 +116,12 @@ fn split_runs(client: &Arc<Client>, taken: Vec<Message>) -> Vec<Run> {
     runs
 }
 
-/// Records of one partition in the order of their offsets, or one message that is no record.
+/// Records of one partition in the order of their offsets, or one message with an error.
 #[pyclass]
 pub struct Run {
     #[pyo3(get)]
     partition: i32,
-    /// The code and the text of a message that is no record.
+    /// The code and the text of the error.
     #[pyo3(get)]
     error: Option<(i32, String)>,
     /// The offset of the first message.

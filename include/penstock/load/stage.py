@@ -124,15 +124,19 @@ def _refuse_replaced(db: str, load_id: int, attempt: int, error: StageError) -> 
             load = read_load(connection, load_id)
     except (PenstockError, psycopg.Error):
         return  # the server is out of reach: the error that is raised is the more important one
-    if load.attempt != attempt or load.state not in (LoadState.STAGING, *STAGED_STATES):
+    if _is_replaced(load, attempt):
         raise _fenced(load, attempt) from error
 
 
 def is_current(load: Load, attempt: int) -> bool:
     """Whether the attempt still has to be staged; a FencedError stops an attempt that another one has replaced."""
-    if load.attempt != attempt or load.state not in (LoadState.STAGING, *STAGED_STATES):
+    if _is_replaced(load, attempt):
         raise _fenced(load, attempt)
     return load.state == LoadState.STAGING
+
+
+def _is_replaced(load: Load, attempt: int) -> bool:
+    return load.attempt != attempt or load.state not in (LoadState.STAGING, *STAGED_STATES)
 
 
 def choose_chunk_size(ranges: tuple[Range, ...]) -> int:

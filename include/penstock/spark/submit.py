@@ -299,12 +299,13 @@ def submit(
             stage_by_server(settings, load_id, attempt)
             return
         declared = load.declaration
-        with ExitStack() as resources:
-            folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="penstock-")))
-            submission = make_submission(
+        _run_in_folder(
+            lambda folder: make_submission(
                 settings, load_id, attempt, declared.reader, folder, load.ranges, declared.transform
-            )
-            run_submission(submission, log, resources.pop_all(), begun)
+            ),
+            log,
+            begun,
+        )
 
 
 def stage_by_server(settings: Settings, load_id: int, attempt: int) -> None:
@@ -331,7 +332,11 @@ def submit_reread(settings: Settings, verification_id: int, log: TextIO) -> None
     if settings.keeps_spark:
         resolve_name("penstock.spark.jobs.reread:reread_by_server")(settings, verification_id)
         return
+    _run_in_folder(lambda folder: _make_submission(settings, "reread.py", (verification_id,), "spark", folder, ()), log)
+
+
+def _run_in_folder(make: Callable[[Path], Submission], log: TextIO, begun: Callable[[], object] | None = None) -> None:
+    """Make a submission in a folder of its own, and run it. The folder stays until Spark has ended."""
     with ExitStack() as resources:
         folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="penstock-")))
-        submission = _make_submission(settings, "reread.py", (verification_id,), "spark", folder, ())
-        run_submission(submission, log, resources.pop_all())
+        run_submission(make(folder), log, resources.pop_all(), begun)

@@ -15,7 +15,7 @@ from penstock import advice
 from penstock.errors import PenstockError, ReadError
 from penstock.kafka.admin import refusing_settings
 from penstock.kafka.readers.contract import CheckedChunks, End, OpenGroup
-from penstock.kafka.readers.reading import BATCH_BYTES, BATCH_RECORDS, Reading
+from penstock.kafka.readers.reading import BATCH_BYTES, BATCH_RECORDS, UNREADABLE_HEADERS, Reading
 from penstock.kafka.readers.rust import RunReading, open_rust_consumer
 from penstock.model.ranges import Range, split_passes
 from penstock.model.records import Batch, Headers
@@ -233,6 +233,6 @@ class MessageReading(Reading[list[Message]]):
 def _headers(message: Message) -> Headers:
     try:
         found: list[tuple[str, Any]] | None = message.headers()
-    except UnicodeDecodeError:  # a header's name may be any bytes
-        return [("headers whose names are not UTF-8", None)]
+    except UnicodeDecodeError:
+        return UNREADABLE_HEADERS
     return [(name, value) for name, value in found or []]

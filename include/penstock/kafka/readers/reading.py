@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.kafka.readers.contract import Part, Source
     from penstock.model.ranges import Chunk
-    from penstock.model.records import Batch
+    from penstock.model.records import Batch, Headers
 
 HOPELESS = {
     Code.UNKNOWN_TOPIC_OR_PART,
@@ -38,6 +38,8 @@ STALL_SECONDS = 60.0
 POLL_SECONDS = 0.1
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
+# The name of a header may be any bytes.
+UNREADABLE_HEADERS: Headers = [("headers whose names are not UTF-8", None)]
 # Messages of one partition, in the order of their offsets.
 M = TypeVar("M", bound=Sized)
 

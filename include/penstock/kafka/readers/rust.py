@@ -13,7 +13,7 @@ import numpy as np
 from confluent_kafka import KafkaError, TopicPartition
 
 from penstock.kafka.readers.contract import End
-from penstock.kafka.readers.reading import BATCH_RECORDS, Reading
+from penstock.kafka.readers.reading import BATCH_RECORDS, UNREADABLE_HEADERS, Reading
 from penstock.model.records import Batch, Headers
 from penstock.rust_package import find_package
 
@@ -139,5 +139,5 @@ class Parts(Sequence[bytes | None]):
 def _decode_headers(headers: Sequence[tuple[bytes, bytes | None]]) -> Headers:
     try:
         return [(name.decode(), value) for name, value in headers]
-    except UnicodeDecodeError:  # a header's name may be any bytes
-        return [("headers whose names are not UTF-8", None)]
+    except UnicodeDecodeError:
+        return UNREADABLE_HEADERS
