@@ -125,11 +125,16 @@ class AirflowSite:
 
         The scheduler has to know it too: it takes an answer in the moments before for the failure of the task.
         """
+        ended = f"dag_id='penstock_settle', task_id='ask', run_id='load_{load}',"
         parked = f"TaskInstance Finished: dag_id=penstock_settle, task_id=ask, run_id=load_{load},"
 
         def waits() -> bool:
-            lines = [line for line in self.read_log().splitlines() if parked in line]
-            return sum("state=deferred" in line for line in lines) == times
+            lines = self.read_log().splitlines()
+            if sum(parked in line and "state=deferred" in line for line in lines) == times:
+                return True
+            # The scheduler passes over the row of a task that the triggerer has locked, and logs no more about it.
+            told = [line for line in lines if "event with state success" in line and ended in line]
+            return len(told) == times and self._scheduler_heartbeat() > datetime.fromisoformat(told[-1].split()[2])
 
         self.wait(waits, 300, f"load_{load} waits for an answer")
         return self.request(load)
@@ -193,6 +198,10 @@ class AirflowSite:
         found = wait_until(condition, seconds=seconds, every=0.3)
         assert found, f"waited {seconds} s, and this did not happen: {what}"
         return found
+
+    def _scheduler_heartbeat(self) -> datetime:
+        """When the scheduler had last ended a round of its work."""
+        return datetime.fromisoformat(self.get("monitor/health")["scheduler"]["latest_scheduler_heartbeat"])
 
     def _delete_runs(self, runs: list[dict[str, Any]]) -> None:
         for path in (f"dags/{run['dag_id']}/dagRuns/{run['dag_run_id']}" for run in runs):
