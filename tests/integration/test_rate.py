@@ -83,7 +83,8 @@ def test_tasks_that_run_at_once_share_the_rate(
             return []
 
     monkeypatch.setattr(staging, "find_reader", lambda _: Reader())
-    monkeypatch.setattr(staging, "choose_group_size", lambda _: 10)
+    monkeypatch.setattr(staging, "LEAST_GROUP", 10)
+    monkeypatch.setattr(staging, "MOST_GROUP", 10)
     assignment = make_assignment(begun.settings, load, begun.attempt)
     for cores in (1, 3, 100):
         spark: Any = SimpleNamespace(count_cores=partial(int, cores))

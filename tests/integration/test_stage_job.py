@@ -124,10 +124,22 @@ def test_a_submission_holds_no_secret_and_its_arguments_are_ids(db: str, account
 
 @pytest.mark.parametrize(
     ("reader", "offsets", "quick"),
-    [("native", None, True), ("spark", 2_000_000, True), ("spark", 2_000_001, False), ("spark", None, False)],
+    [("native", None, True), ("spark", 1_000_000, True), ("spark", 1_000_001, False), ("spark", None, False)],
 )
 def test_a_jvm_with_much_work_keeps_its_second_compiler(reader: str, offsets: int | None, quick: bool) -> None:
     assert (QUICK_START in (choose_java_options(reader, offsets) or "")) == quick
+
+
+@pytest.mark.parametrize(("master", "own"), [("local[2]", True), ("spark://host:7077", False)])
+def test_the_executors_of_a_cluster_start_workers_by_sparks_own_daemon(
+    db: str, account: Account, tmp_path: Path, master: str, own: bool
+) -> None:
+    account.send_orders(1)
+    settings = replace(begin(db, account.bootstrap, account.topic).settings, spark_master=master, transforms=tmp_path)
+    (tmp_path / "rows.py").write_text("def made(frame):\n    return frame\n")
+    made = make_submission(settings, 17, 2, "native", tmp_path, transform="rows:made")
+    assert ("spark.python.daemon.module" in made.conf) == own
+    assert "spark.python.daemon.module" not in make_submission(settings, 17, 2, "native", tmp_path).conf
 
 
 @pytest.mark.parametrize(("ranges", "coded"), [([], True), ([2_000, 2_001], True), ([1, 3_999], False), ([0], False)])

@@ -131,6 +131,34 @@ def repr_name(name: str) -> str:
     return f'"{name}"'
 
 
+@pytest.mark.parametrize("reader", ["native", "spark"])
+def test_a_transform_computes_with_decimals_of_any_size(setting: Setting, reader: str) -> None:
+    types = {"small": "numeric(1,1)", "most": "numeric(18,4)", "more": "numeric(19,4)", "widest": "numeric(38,0)"}
+    columns = {"id": {"type": "bigint"}} | {name: {"type": type_} for name, type_ in types.items()}
+    most, more, widest = "9" * 14 + ".9999", "9" * 15 + ".9999", "9" * 38
+    setting.account.send(
+        [
+            b'{"id": 1}',
+            f'{{"id": 2, "small": 0.9, "most": {most}, "more": {more}, "widest": {widest}}}'.encode(),
+            f'{{"id": 3, "small": -0.9, "most": -{most}, "more": -{more}, "widest": -{widest}}}'.encode(),
+            b'{"id": 4, "small": 0, "most": -0.0001, "more": -0.0001, "widest": -1}',
+        ],
+        partition=0,
+    )
+    sums = "frame.withColumn('small', -f.col('small')).withColumn('sum', f.col('most') + f.col('more'))"
+    loader = setting.loader(sums, input=columns, columns={**columns, "sum": {"type": "numeric(20,4)"}}, reader=reader)
+    loader.load()
+    rows = loader.query(
+        "select small::text, most::text, more::text, widest::text, sum::text from analytics.orders order by id"
+    )
+    assert rows == [
+        (None, None, None, None, None),
+        ("-0.9", most, more, widest, "1099999999999999.9998"),
+        ("0.9", f"-{most}", f"-{more}", f"-{widest}", "-1099999999999999.9998"),
+        ("0.0", "-0.0001", "-0.0001", "-1", "-0.0002"),
+    ]
+
+
 def test_a_transform_keeps_poison_and_holes_apart_from_what_it_filters(setting: Setting) -> None:
     account = setting.account
     account.send_orders(10, partition=0)

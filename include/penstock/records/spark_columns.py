@@ -1,6 +1,7 @@
 """Columns on their way through Spark: from decoded rows to a DataFrame, and from the DataFrame of a transform to rows.
 
-Spark has no uuid, no json and no time that it could compute with: these are texts in a DataFrame.
+Spark has no uuid, no json and no time that it could compute with: these are texts in a DataFrame. Python and the JVM
+exchange a decimal of up to 18 digits as a whole number, because of each other one the JVM makes three objects.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.declaration.columns import ColumnType
     from penstock.records.decoder import Layout
 
+# The digits that fit into a long, for Python as for Spark.
+MOST_DIGITS = 18
 _TEXTS = ("text", "varchar", "char")
 _WRITTEN_AS_TEXT = ("time", "uuid", "json", "jsonb")
 
@@ -38,16 +41,47 @@ def _arrow_of(type_: ColumnType) -> pa.DataType:
     return pa.string() if type_.family in _WRITTEN_AS_TEXT else arrow_type(type_)
 
 
+def exchanged_schema(layout: Layout) -> pa.Schema:
+    """The schema of the batches that Python and the JVM exchange."""
+    return pa.schema(
+        [(field.name, pa.int64() if is_short(field.type) else field.type) for field in spark_schema(layout)]
+    )
+
+
+def is_short(type_: pa.DataType) -> bool:
+    """Whether a type is a decimal that is exchanged as a whole number."""
+    return bool(pa.types.is_decimal(type_) and type_.precision <= MOST_DIGITS)
+
+
 def make_frame(layout: Layout) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Make the function that turns decoded rows into a batch of a DataFrame."""
-    schema = spark_schema(layout)
-    writers = [(name, _TO_TEXT.get(row_types(layout)[name].family)) for name in schema.names]
+    types, schema = row_types(layout), exchanged_schema(layout)
+    writers = [
+        (name, to_whole if is_short(_arrow_of(types[name])) else _TO_TEXT.get(types[name].family))
+        for name in schema.names
+    ]
 
     def convert(rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows[name] if writer is None else writer(rows[name]) for name, writer in writers]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return convert
+
+
+def to_whole(decimals: pa.Array) -> pa.Array:
+    """The unscaled values of short decimals: the lower half of the 16 bytes of each."""
+    fresh = pa.concat_arrays([decimals]) if decimals.offset else decimals
+    valid, data = fresh.buffers()
+    halves = np.frombuffer(data, np.int64, 2 * len(fresh)) if len(fresh) else np.empty(0, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(fresh), [valid, pa.py_buffer(halves[::2].copy())])
+
+
+def to_decimals(whole: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Decimals from their unscaled values. The array starts at its buffers' start."""
+    valid, data = whole.buffers()
+    values = np.frombuffer(data, np.int64, len(whole)) if len(whole) else np.empty(0, np.int64)
+    halves = np.stack([values, values >> np.int64(63)], axis=1)  # the upper half repeats the sign
+    return pa.Array.from_buffers(type_, len(whole), [valid, pa.py_buffer(halves)])
 
 
 _TO_TEXT: dict[str, Callable[[pa.Array], pa.Array]] = {
@@ -104,7 +138,8 @@ class RowMaker:
                 )
         type_ = self.types[name]
         if type_.family not in (*_TEXTS, *_WRITTEN_AS_TEXT):
-            return array.cast(arrow_type(type_))
+            wanted = arrow_type(type_)
+            return to_decimals(array, wanted) if is_short(wanted) else array.cast(wanted)
         converted, found = _convert_texts(type_, array)
         for index, rejection in found.items():
             rejections.setdefault(index, Rejection(rejection.reason, f"column {name}: {rejection.detail}"))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock import advice
 from penstock.errors import PenstockError
@@ -25,6 +26,11 @@ from penstock.spark.submit import (
     find_spark_submit,
     make_spark_environment,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
 ARCHIVE = PROJECT / ".jars" / "spark.jsa"
 SECONDS = 300
@@ -64,12 +70,21 @@ def make_archive(archive: Path = ARCHIVE) -> None:
 
 
 def train() -> None:
-    """Do the work of a driver: open a session, run tasks in Python, stop."""
+    """Do the work of a driver: open a session, run tasks in Python, and a query as a transform makes them; stop."""
     from pyspark.sql import SparkSession
+    from pyspark.sql.functions import col, date_trunc
 
     session = SparkSession.builder.getOrCreate()
     session.sparkContext.parallelize(range(2), 2).mapPartitions(list).collect()
+    rows = session.range(2).withColumn("text", col("id").cast("string")).withColumn("key", col("text").cast("binary"))
+    rows = rows.withColumn("price", col("id").cast("decimal(12,2)")).withColumn("at", col("id").cast("timestamp"))
+    rows = rows.mapInArrow(_same, rows.schema).withColumn("hour", date_trunc("hour", col("at"))).where("id >= 0")
+    rows.mapInArrow(_same, rows.schema).collect()
     session.stop()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
 
 
 def main() -> int:

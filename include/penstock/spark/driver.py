@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -47,10 +48,21 @@ class DriverExecutors:
         # The function of a transform may give NumPy's numbers to Spark.
         register_input_converter(NumpyScalarConverter())
         register_input_converter(NumpyArrayConverter())
+        self._start_python()
         session = self.session.newSession()
         for name, value in conf.items():
             session.conf.set(name, value)
         return session
+
+    def _start_python(self) -> None:
+        """Start Python's daemon and a worker while SQL starts."""
+        # SQL gives its workers this variable, and workers with other variables get a daemon of their own.
+        self._context.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
+        Thread(target=self._run_nothing, daemon=True).start()
+
+    def _run_nothing(self) -> None:
+        self._context.setJobGroup("start", "starts Python")  # jobs in a group are no jobs of the load
+        self._context.parallelize([0], 1).mapPartitions(list).collect()
 
     def count_cores(self) -> int:
         return int(self._context.defaultParallelism)

@@ -24,11 +24,11 @@ from penstock.ledger.transform import (
     settle_accounts,
 )
 from penstock.load.transform.account import balance
+from penstock.load.transform.columns import exchanged_types, fit_columns, receive
 from penstock.load.transform.decode import decode_group, quarantine_refused, record_group
 from penstock.load.transform.failure import explain_call
 from penstock.load.transform.write import RESULT, make_writer
 from penstock.records.decoder import target_layout_of
-from penstock.records.spark_columns import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,13 +36,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
 
     from penstock.ledger.connection import Connection
     from penstock.load.transform.decode import Wanted
     from penstock.model.load import Load
     from penstock.model.ranges import Chunk
-    from penstock.records.decoder import Layout
     from penstock.settings import Settings
     from penstock.spark.executors import Executors
     from penstock.target.assignment import Assignment
@@ -51,15 +49,12 @@ if TYPE_CHECKING:
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
 # The chunks whose accounts are in memory at the same time: 2.1 MB each at most, besides the parts that wrote them.
 CHUNKS_AT_ONCE = 8
-WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def stage_transformed(
     settings: Settings, spark: Executors, load: Load, assignment: Assignment, groups: Sequence[Sequence[Chunk]]
 ) -> None:
     """Stage the chunks of a load through its transform."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     transform = load.declaration.transform or ""
     path = find_file(transform, settings.find_transforms())
     function, sha256 = load_function(transform, path)
@@ -68,10 +63,10 @@ def stage_transformed(
     session = spark.open_session(SESSION)
     reader, source = find_reader(load.declaration.reader), assignment.source
     chunks = [chunk for group in groups for chunk in group]
-    schema = from_arrow_schema(spark_schema(assignment.layout))
-    frame = reader.open_frame(session, source, groups, partial(decode_group, assignment), schema)
+    given = exchanged_types(assignment.layout)
+    frame = reader.open_frame(session, source, groups, partial(decode_group, assignment), given)
     layout = target_layout_of(load.declaration)
-    made = fit_columns(call(function, frame, transform, path), layout, transform)
+    made = fit_columns(call(function, receive(frame, assignment.layout), transform, path), layout, transform)
     made.mapInArrow(make_writer(assignment, layout, chunks), RESULT).collect()
     _record_left_out(settings, spark, load, assignment, groups)
     with open_ledger(settings.db) as connection:
@@ -124,55 +119,6 @@ def call(function: Callable[[DataFrame], DataFrame], frame: DataFrame, transform
         what = f"the transform {transform} returned {type(made).__name__}, not a DataFrame."
         raise TransformError(what, next_step=advice.CORRECT_TRANSFORM)
     return made
-
-
-def fit_columns(made: DataFrame, layout: Layout, transform: str) -> DataFrame:
-    """Bring the columns of a transform into the order and types of the target; a TransformError names other columns."""
-    from pyspark.sql.functions import col
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    wanted = from_arrow_schema(spark_schema(layout))
-    faults = [*_find_name_faults(made, wanted), *_find_type_faults(made, wanted)]
-    if faults:
-        what = f"the transform {transform} does not make the declared columns: {'; '.join(faults)}."
-        raise TransformError(what, next_step=advice.COMPARE_TRANSFORM)
-    return made.select(*(col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in wanted))
-
-
-def _find_name_faults(made: DataFrame, wanted: StructType) -> list[str]:
-    missing = [name for name in wanted.names if name not in made.columns]
-    twice = sorted({name for name in made.columns if made.columns.count(name) > 1})
-    others = [name for name in dict.fromkeys(made.columns) if name not in wanted.names]
-    parts = (("missing", missing), ("not declared", others), ("there twice", twice))
-    return [f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in parts if names]
-
-
-def _find_type_faults(made: DataFrame, wanted: StructType) -> list[str]:
-    found = {field.name: field.dataType for field in made.schema.fields}
-    return [
-        f"{field.name} is {found[field.name].simpleString()} where {field.dataType.simpleString()} is declared"
-        for field in wanted.fields
-        if field.name in found and not _fits(found[field.name], field.dataType, exactly=field.name.startswith("_"))
-    ]
-
-
-def _fits(found: DataType, wanted: DataType, *, exactly: bool) -> bool:
-    """Whether every value of one type is a value of the other: no cast may change a value, or fail in a task."""
-    from pyspark.sql.types import DecimalType
-
-    if found == wanted:
-        return True
-    if exactly:
-        return False
-    one, other = found.simpleString(), wanted.simpleString()
-    if one == "void" or (one, other) == ("float", "double"):
-        return True
-    if one in WHOLE and other in WHOLE:
-        return WHOLE.index(one) <= WHOLE.index(other)
-    if isinstance(found, DecimalType) and isinstance(wanted, DecimalType):
-        whole = found.precision - found.scale <= wanted.precision - wanted.scale
-        return bool(whole and found.scale <= wanted.scale)
-    return False
 
 
 def _record_left_out(
