@@ -61,7 +61,7 @@ class DriverExecutors:
         Thread(target=self._run_nothing, daemon=True).start()
 
     def _run_nothing(self) -> None:
-        self._context.setJobGroup("start", "starts Python")  # jobs in a group are no jobs of the load
+        self._context.setJobGroup("start", "starts Python")  # this is not a job of the load
         self._context.parallelize([0], 1).mapPartitions(list).collect()
 
     def count_cores(self) -> int:
