@@ -56,7 +56,10 @@ def test_a_broker_that_is_down_is_reported_without_the_client_s_log(db: str, tmp
 )
 def test_a_kafka_client_writes_nothing_itself(asking: str) -> None:
     [port] = ports.choose(1)
+    # In use the clients wait for an answer for 120 s: they say in the first second what they have to say.
     program = f"""
+import penstock.kafka.admin
+penstock.kafka.admin.ANSWER_SECONDS = 10
 from penstock.errors import KafkaError
 settings = {{"bootstrap.servers": "127.0.0.1:{port}", "socket.timeout.ms": "10000"}}
 try:

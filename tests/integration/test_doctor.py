@@ -406,6 +406,7 @@ def test_a_lagging_copy_and_automatic_topics_are_found_among_three_brokers(db: s
         assert "of the brokers 1;" in findings["auto.create.topics.enable"]["change"]
 
         brokers[2].kill()
+        await_true(lambda: len(doctor.admin.describe_cluster().result(30).nodes) == 2, "the broker is given up")
         # Until its partitions have another leader, the answer is an error.
         lagging = "only 2 in sync at worst, in partitions 0, 1"
         await_true(lambda: lagging in doctor("--json")[1], "a copy is missing")
