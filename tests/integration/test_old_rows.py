@@ -134,6 +134,27 @@ def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> No
     assert loader.verify().faults == ()
 
 
+def test_the_columns_of_a_result_may_have_any_name_of_the_ledger(start: Start) -> None:
+    names = ("state", "offsets", "partition", "generation_id", "pipeline_id", "load_id", "rows", "next_offset")
+    columns = {name: {"type": "text" if name == "state" else "bigint"} for name in names}
+    result = {"table": "analytics.newest", "mode": "upsert", "key": ["state", "offsets"]}
+    account, loader = start(1, columns=columns, results=[result], keep_rows_days=30, reader="native")
+    loads = []
+    for number, states in enumerate((["a", "b"], ["a"], ["a"])):
+        account.send(
+            [json.dumps(dict.fromkeys(names, number) | {"state": each, "offsets": 7}).encode() for each in states]
+        )
+        loads.append(loader.load())
+    make_old(loader, loads[0])
+    assert loader.verify().faults == ()
+
+    assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 1
+    assert loader.verify().faults == ()
+    roll_back(loader.db, loads[2], "ann", "the row before it is kept")
+    assert loader.query("select state, rows from analytics.newest order by 1") == [("a", 1), ("b", 0)]
+    assert loader.verify().faults == ()
+
+
 def test_no_leaf_is_dropped_while_results_are_proven(db: str) -> None:
     pipeline = declare("topic", results=[NEWEST | {"key": ["id"], "deleted_when": None}], keep_rows_days=30)
     load_id = stage_rows(db, pipeline=pipeline)

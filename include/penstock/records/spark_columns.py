@@ -1,7 +1,7 @@
 """Columns on their way through Spark: from decoded rows to a DataFrame, and from the DataFrame of a transform to rows.
 
 Spark has no uuid, no json and no time that it could compute with: these are texts in a DataFrame. Python and the JVM
-exchange a decimal of up to 18 digits as a whole number, because of each other one the JVM makes three objects.
+exchange a decimal of up to 18 digits as a whole number, because the JVM makes three objects of a decimal in Arrow.
 """
 
 from __future__ import annotations

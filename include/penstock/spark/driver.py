@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -58,7 +58,7 @@ class DriverExecutors:
         """Start Python's daemon and a worker while SQL starts."""
         # SQL gives its workers this variable, and workers with other variables get a daemon of their own.
         self._context.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
-        Thread(target=self._run_nothing, daemon=True).start()
+        ThreadPoolExecutor(1).submit(self._run_nothing)  # its errors are those of the load's tasks, which report them
 
     def _run_nothing(self) -> None:
         self._context.setJobGroup("start", "starts Python")  # this is not a job of the load

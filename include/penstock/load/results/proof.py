@@ -58,8 +58,8 @@ def begin_proof(connection: Connection, target: Target) -> None:
 def find_result_faults(connection: Connection, pipeline_id: int, target: Target, share: float) -> list[ResultFault]:
     """Compare the current results with the rows of the target, in the transaction of `begin_proof`.
 
-    Of an upsert a share of the keys is compared, chosen by their
-    hashes; of a result by statements all rows are, if the declaration has a query for it.
+    Of an upsert a share of the keys is compared, chosen by their hashes; of a result by statements all rows are, if the
+    declaration has a query for it.
     """
     faults = []
     for known in read_results(connection, pipeline_id):
@@ -106,7 +106,7 @@ def _compare_upsert(
         "table": table,
         "guards": guards,
         "key": join_names(result.key),
-        "hash": upsert.hash_key(result.key),
+        "hash": upsert.hash_key(join_names(result.key)),
         "winner_values": upsert.qualify("w", names),
         "result_values": upsert.qualify("r", names),
         "winner_key": upsert.qualify("w", result.key),

@@ -32,10 +32,10 @@ create temporary table penstock_left_out on commit drop as
 select distinct {key}
 from (select {key}, _generation, _partition, _offset from {table}
       union all select {key}, _generation, _partition, _offset from {guards}) k
-join (select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+join (select c.generation_id as _of_generation, c.partition as _of_partition, range_agg(c.offsets) as _dropped
       from penstock.coverage c join penstock.dropped_load d using (load_id)
       where d.pipeline_id = {pipeline_id} group by 1, 2) d
-    on d.generation_id = k._generation and d.partition = k._partition and d.offsets @> k._offset
+    on d._of_generation = k._generation and d._of_partition = k._partition and d._dropped @> k._offset
 
 -- name: forget_left_out
 -- Takes these keys out of the ranked rows.

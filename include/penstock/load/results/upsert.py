@@ -119,7 +119,7 @@ def rank_rows(
 ) -> None:
     """Rank the rows of the target for a share of the keys, in the table `penstock_ranked`, and change nothing."""
     pieces = make_pieces(result, table, guards)
-    rows = {"target": target, "hash": hash_key(result.key), "below": sql.Literal(hash_bound(share))}
+    rows = {"target": target, "hash": hash_key(pieces["row_key"]), "below": sql.Literal(hash_bound(share))}
     _run(connection, "name_rows_of_share", pieces | rows)
     _pick_tops(connection, pieces)
     _run(connection, "find_all_keys", pieces)
@@ -147,9 +147,9 @@ def drop_ranked(connection: Connection) -> None:
     connection.execute("drop table penstock_ranked, penstock_tops, penstock_affected")
 
 
-def hash_key(key: Iterable[str]) -> sql.Composed:
+def hash_key(key: sql.Composable) -> sql.Composed:
     """The hash by which a share of the keys is chosen."""
-    return sql.SQL("hash_record_extended(row({}), 0)").format(join_names(key))
+    return sql.SQL("hash_record_extended(row({}), 0)").format(key)
 
 
 def hash_bound(share: float) -> int:

@@ -126,7 +126,7 @@ with known as (
     select {key}, _generation, _partition, _offset from {guards} join penstock_affected using ({key})
 ),
 dropped as materialized (
-    select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+    select c.generation_id as _of_generation, c.partition as _of_partition, range_agg(c.offsets) as _dropped
     from penstock.coverage c join penstock.dropped_load d using (load_id)
     where c.generation_id in (select _generation from known)
     group by 1, 2
@@ -138,17 +138,17 @@ late as materialized (
                   where d.pipeline_id = g.pipeline_id and l.generation_id < g.generation_id)
 ),
 taken as (
-    select {key}, _generation, k._offset, coalesce(t.next_offset, -1) as next_offset, d.offsets
+    select {key}, _generation, k._offset, coalesce(t._next_offset, -1) as _next_offset, d._dropped
     from known k
-    left join (select {key}, _generation, _partition, _offset as next_offset from penstock_tops) t
+    left join (select {key}, _generation, _partition, _offset as _next_offset from penstock_tops) t
         using ({key}, _generation, _partition)
-    left join dropped d on d.generation_id = k._generation and d.partition = k._partition
-    where (d.offsets @> k._offset) is not true
+    left join dropped d on d._of_generation = k._generation and d._of_partition = k._partition
+    where (d._dropped @> k._offset) is not true
 )
 select count(distinct ({known_key})) as keys
 from taken k
-where k.next_offset < k._offset
-  and (k.offsets && int8range(k.next_offset + 1, k._offset)
+where k._next_offset < k._offset
+  and (k._dropped && int8range(k._next_offset + 1, k._offset)
        or (k._generation in (select generation_id from late)
            and not exists (select from penstock_tops t where ({top_key}) = ({known_key})
                              and t._generation = k._generation)))
@@ -161,11 +161,12 @@ with known as (
     select {columns}, _deleted from {guards} join penstock_affected using ({key})
 ),
 dropped as materialized (
-    select c.generation_id, c.partition, range_agg(c.offsets) as offsets
+    select c.generation_id as _of_generation, c.partition as _of_partition, range_agg(c.offsets) as _dropped
     from penstock.coverage c join penstock.dropped_load d using (load_id)
     where c.generation_id in (select _generation from known)
     group by 1, 2
 )
 insert into penstock_tops ({columns}, _deleted)
 select {columns}, _deleted
-from known k join dropped d on d.generation_id = k._generation and d.partition = k._partition and d.offsets @> k._offset
+from known k
+join dropped d on d._of_generation = k._generation and d._of_partition = k._partition and d._dropped @> k._offset
