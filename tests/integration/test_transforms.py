@@ -247,6 +247,30 @@ def test_a_transform_that_breaks_its_contract_fails_the_load_in_words(setting: S
     assert loader.query("select count(*) from penstock.coverage") == [(0,)]
 
 
+@pytest.mark.parametrize(
+    ("before", "declared", "kind", "message"),
+    [
+        ("frame.select(f.col('note').cast('int')).collect()", {}, TransformError, "raised CAST_INVALID_INPUT at "),
+        ("int(frame.first()['note'])", {}, TransformError, "raised ValueError at made, line 7: int(frame."),
+        ("frame.count()", {"poison": "stop"}, RejectedRecordError, "the pipeline says `poison: stop`"),
+    ],
+)
+def test_an_action_of_a_transform_fails_as_a_task_does_and_shows_no_value(
+    setting: Setting, before: str, declared: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    setting.account.send([b'{"id": 1, "note": "secret value"}', b"no JSON"], partition=0)
+    loader = setting.loader(**declared)
+    path = setting.folder / "rows.py"
+    path.write_text(path.read_text().replace("    return", f"    {before}\n    return"))
+    load = loader.plan()
+    assert load is not None
+    with pytest.raises(kind) as caught:
+        loader.stage_rows(load.load_id)
+    assert message in str(caught.value)
+    [(cause,)] = loader.query("select cause from penstock.load")
+    assert "secret" not in f"{caught.value} {caught.value.__cause__} {cause}"
+
+
 def test_a_transform_that_raises_names_its_lines_and_offsets_and_no_value(setting: Setting) -> None:
     setting.account.send_orders(30, partition=0)
     setting.account.send_orders(30, partition=1, first=1000)

@@ -94,12 +94,16 @@ class DriverExecutors:
 
     def _read_stages(self) -> Iterator[tuple[int, Any, Any]]:
         """The stages of the newest job, each with the data of its last attempt and with the store of both."""
-        scala = self._context._jsc.sc()
-        scala.listenerBus().waitUntilEmpty(SETTLE_MILLISECONDS)
-        tracker, store = self._context.statusTracker(), scala.statusStore()
-        job = tracker.getJobInfo(max(tracker.getJobIdsForGroup(), default=-1))
+        newest, store = find_newest_job(self._context), self._context._jsc.sc().statusStore()
+        job = self._context.statusTracker().getJobInfo(newest)
         for stage in sorted(job.stageIds) if job else ():
             yield stage, store.lastStageAttempt(stage), store
+
+
+def find_newest_job(context: SparkContext) -> int:
+    """The number of the newest job, once Spark has noted all that began; -1 without one."""
+    context._jsc.sc().listenerBus().waitUntilEmpty(SETTLE_MILLISECONDS)
+    return int(max(context.statusTracker().getJobIdsForGroup(), default=-1))
 
 
 def drive(name: str, job: Callable[[Callable[[], Executors]], None], *, load: int | None = None) -> int:

@@ -27,14 +27,15 @@ _CALLED = re.compile(r'"(?P<call>[^"]+)" was called from\s+(?P<file>\S+):(?P<lin
 MOST_FRAMES = 5
 
 
-def explain_call(error: Exception, transform: str, file: str) -> PenstockError:
-    """Explain an exception of the function itself, in the driver: it has seen no row, so its message is quoted."""
+def explain_call(error: Exception, transform: str, file: str, *, quotes: bool = True) -> PenstockError:
+    """Explain an exception of the function itself, in the driver. Its message is quoted if it has seen no row."""
     frames = [
         f"{frame.name}, line {frame.lineno}: {(frame.line or '').strip()}"
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename == file
     ]
-    return _make_error(transform, f"{type(error).__name__}: {first_words(str(error))}", frames)
+    message = f": {first_words(str(error))}" if quotes else ""
+    return _make_error(transform, f"{type(error).__name__}{message}", frames)
 
 
 def explain_task(

@@ -29,6 +29,7 @@ from penstock.load.transform.decode import decode_group, quarantine_refused, rec
 from penstock.load.transform.failure import explain_call
 from penstock.load.transform.write import RESULT, make_writer
 from penstock.records.decoder import target_layout_of
+from penstock.spark.driver import find_newest_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,13 +109,24 @@ def load_function(transform: str, path: Path) -> tuple[Callable[[DataFrame], Dat
 
 
 def call(function: Callable[[DataFrame], DataFrame], frame: DataFrame, transform: str, path: Path) -> DataFrame:
-    """Call the function of a transform."""
+    """Call the function of a transform.
+
+    It may have read rows, for example by `count()`. An error of Spark is then explained as that of a task, and no
+    message is quoted, because it may hold a value.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
+    newest = find_newest_job(frame.sparkSession.sparkContext)
     try:
         made = function(frame)
     except Exception as error:
-        raise explain_call(error, transform, str(path)) from error
+        if find_newest_job(frame.sparkSession.sparkContext) == newest:
+            raise explain_call(error, transform, str(path)) from error
+        if isinstance(error, (PySparkException, Py4JError)):
+            raise
+        raise explain_call(error, transform, str(path), quotes=False) from None
     if not isinstance(made, DataFrame):
         what = f"the transform {transform} returned {type(made).__name__}, not a DataFrame."
         raise TransformError(what, next_step=advice.CORRECT_TRANSFORM)
