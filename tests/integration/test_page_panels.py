@@ -155,6 +155,17 @@ def test_the_list_of_loads_and_a_load_show_states_phases_and_actions(reading: tu
         describe_load(connection, "orders", pipeline_id, 99)
 
 
+@pytest.mark.parametrize(("most", "more"), [(2, False), (1, True)])
+def test_a_load_says_whether_it_has_more_ranges_than_it_shows(
+    reading: tuple[Connection, int], monkeypatch: pytest.MonkeyPatch, most: int, more: bool
+) -> None:
+    connection, pipeline_id = reading
+    assert connection.execute("select count(*) from penstock.load_range where load_id = 1").fetchone() == (2,)
+    monkeypatch.setattr("penstock.airflow.page.loads.MOST_RANGES", most)
+    found = describe_load(connection, "orders", pipeline_id, 1)
+    assert (len(found.ranges), found.more_ranges) == (most, more)
+
+
 def test_head_quality_and_incidents_have_the_figures_of_the_command_line(
     loaded: tuple[Account, Loader], reading: tuple[Connection, int], tmp_path: Path
 ) -> None:

@@ -349,6 +349,7 @@ class LoadPage(Panel, LoadEntry):
     pipeline: str
     application_id: str | None
     ranges: list[RangeEntry] = Field(description="at most 1,000")
+    more_ranges: bool = Field(description="whether the load has more ranges than these")
     progress: list[Progress]
     checks: list[CheckEntry] = Field(description="failed ones first; at most 500")
     events: list[EventEntry]

@@ -65,11 +65,13 @@ def describe_load(connection: Connection, name: str, pipeline_id: int | None, lo
     progress = []
     if load.state == LoadState.STAGING:
         progress = load_list.read_progress(connection, load_id, MOST_RANGES)
+    ranges = load_list.read_ranges(connection, load_id, MOST_RANGES + 1)
     return LoadPage(
         **_describe(name, load),
         pipeline=name,
         application_id=load.application_id,
-        ranges=[RangeEntry(**each) for each in load_list.read_ranges(connection, load_id, MOST_RANGES)],
+        ranges=[RangeEntry(**each) for each in ranges[:MOST_RANGES]],
+        more_ranges=len(ranges) > MOST_RANGES,
         progress=[Progress(**each) for each in progress],
         checks=[_describe_check(each) for each in load_list.read_checks(connection, load_id, MOST_CHECKS)],
         events=[describe_event(each) for each in load_list.read_load_events(connection, load_id, MOST_EVENTS)],

@@ -70,7 +70,7 @@ function Plan({ load }) {
       Text,
       { fontSize: "sm" },
       ranges(shown),
-      rest > 0 && ` and ${count(rest)} more`,
+      rest > 0 && ` and ${load.more_ranges ? "over " : ""}${count(rest)} more`,
       h(Muted, null, ` (${plural(load.offsets, "offset")})`),
     );
   }
@@ -190,7 +190,14 @@ function ActionsOf({ name, load }) {
     ),
     can("replay") && h(
       DagButton,
-      { key: "replay", dag: "penstock_backfill", size: "xs", variant: "outline", onClick: replay },
+      {
+        key: "replay", dag: "penstock_backfill", size: "xs", variant: "outline", onClick: replay,
+        // A replay names each range, and these are not all.
+        disabled: load.more_ranges,
+        title: load.more_ranges
+          ? `The load has over ${count(load.ranges.length)} ranges. Replay it by penstock backfill … --replace.`
+          : undefined,
+      },
       "Replay…",
     ),
   ].filter(Boolean);
