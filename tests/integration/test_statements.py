@@ -65,7 +65,7 @@ def _name_result() -> dict[str, sql.Composable]:
     pipeline = declare("topic", results=[{"table": "analytics.newest", "mode": "upsert", "key": ["id"]}])
     note = sql.Identifier("note")
     pieces = make_pieces(name_columns(pipeline, pipeline.results[0]), NEWEST, guards_table(1))
-    pieces |= {"built": sql.Identifier("rebuilt_result"), "hash": hash_key(["id"])}
+    pieces |= {"built": sql.Identifier("rebuilt_result"), "hash": hash_key(sql.Identifier("id"))}
     pieces |= {"old_key": sql.Identifier("r", "id"), "new_key": sql.Identifier("b", "id")}
     pieces |= {"other_key": sql.Identifier("o", "id"), "guard_key": sql.Identifier("g", "id")}
     pieces |= {"deleted_key": sql.Identifier("d", "id")}

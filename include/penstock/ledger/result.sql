@@ -5,7 +5,8 @@ where pipeline_id = %(pipeline_id)s order by result_id
 
 -- name: has_published
 -- Whether a load of the pipeline was ever published.
-select exists (select from penstock.coverage where pipeline_id = %(pipeline_id)s)
+select exists (select from penstock.generation g join penstock.coverage c using (generation_id)
+               where g.pipeline_id = %(pipeline_id)s)
     or exists (select from penstock.load where pipeline_id = %(pipeline_id)s and state = 'rolled_back') as has_published
 
 -- name: add_result
@@ -34,12 +35,15 @@ select %(pipeline_id)s::bigint, %(table_name)s, %(definition)s, 'building', 0,
 returning result_id
 
 -- name: find_piece
--- The next loads of a rebuild, up to a number of rows: the last of them, and their rows. Null if none is left.
+-- The next loads of a rebuild, up to a number of rows and a thousand loads: the last of them, and their rows. Null if
+-- none is left. The coverage of later loads is not read: publishes wait for this.
 select max(load_id) as until_load, coalesce(sum(rows), 0)::bigint as rows
-from (select load_id, rows, sum(rows) over (order by load_id) - rows as rows_before
-      from (select load_id, sum(rows) as rows from penstock.coverage
+from (select l.load_id, c.rows, sum(c.rows) over (order by l.load_id) - c.rows as rows_before
+      from (select load_id from penstock.load o
             where pipeline_id = %(pipeline_id)s and load_id > %(built_until)s and load_id <= %(build_to)s
-            group by load_id) l) l
+              and exists (select from penstock.coverage where load_id = o.load_id)
+            order by load_id limit 1000) l
+      cross join lateral (select sum(rows) as rows from penstock.coverage where load_id = l.load_id) c) l
 where rows_before < %(most)s
 
 -- name: mark_built

@@ -249,12 +249,13 @@ order by t.partition, t.from_offset, t.load_id
 -- name: count_chunks
 -- The number of chunks of the generation that is loaded now, of loads that still cover some of their offsets.
 with newest as (
-    select max(g.generation_id) as generation_id
+    select g.pipeline_id, g.generation_id
     from penstock.generation g join penstock.pipeline p using (pipeline_id) where p.name = %(pipeline)s
+    order by g.generation_id desc limit 1
 )
 select count(*)
 from newest
-join penstock.load l using (generation_id)
+join penstock.load l using (pipeline_id, generation_id)
 join penstock.stage_task t using (load_id, attempt)
 where exists (select from penstock.coverage c where c.load_id = t.load_id and c.partition = t.partition
                 and c.offsets && int8range(t.from_offset, t.until_offset))

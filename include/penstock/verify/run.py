@@ -238,7 +238,8 @@ def _check_log(
     partitions = source.log.partitions if source.same_topic else {}
     starts = {number: partition.start for number, partition in partitions.items()}
     with open_ledger(progress.settings.db) as connection:
-        chunks = find_chunks(connection, progress.pipeline.name, starts)
+        # Without the topic no chunk can be compared.
+        chunks = find_chunks(connection, progress.pipeline.name, starts) if source.same_topic else []
         total = count_chunks(connection, progress.pipeline.name)
     in_log = find_chunks_in_log(chunks, partitions)
     if source.same_topic:

@@ -199,6 +199,8 @@ def _equalize(connection: Connection, result: Result, built: sql.Identifier) -> 
 def _replace(connection: Connection, pipeline: Pipeline, result: Result, built: sql.Identifier) -> tuple[int, int]:
     """Put the new table in the place of one with other columns, or of none."""
     table = target_identifier(result.table)
+    # Counted before the old table is locked: readers of it wait from then on.
+    rows = _statements.fetch_value(connection, int, "count_rows", {"built": built})
     if table_exists(connection, table):
         lock_in_tries(connection, LockRequest(table, pipeline=pipeline.name))
         try:
@@ -214,4 +216,4 @@ def _replace(connection: Connection, pipeline: Pipeline, result: Result, built: 
     key_name = find_free_name(connection, result.table.schema_name, f"{result.table.table_name}_pkey")
     rename = sql.SQL("alter table {} rename constraint {} to {}")
     connection.execute(rename.format(table, sql.Identifier(f"{built._obj[1]}_pkey"), sql.Identifier(key_name)))
-    return connection.execute(sql.SQL("select from {}").format(table)).rowcount, 0
+    return rows, 0

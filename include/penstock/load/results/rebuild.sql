@@ -23,3 +23,7 @@ select {columns} from {built} b
 where not exists (select from {table} r where ({old_key}) = ({new_key}) and record_image_eq(row({old}), row({new})))
 order by {key}
 on conflict ({key}) do update set {assignments}
+
+-- name: count_rows
+-- Counts the rows of the new table.
+select count(*) as rows from {built}
