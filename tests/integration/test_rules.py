@@ -182,6 +182,18 @@ def test_a_rule_that_crashes_for_most_rows_holds_the_load(start: Start) -> None:
     assert "rule share: rows 100, failed at least 6, hold_above 5, offsets [[0, 0], " in verdict.cause
 
 
+def test_rows_of_two_rules_that_crash_leave_no_row_unjudged(start: Start) -> None:
+    rules = [{"name": name, "where": f"1 / {name} > 0", "hold_above": {"records": 1}} for name in ("x", "y")]
+    columns = {name: {"type": "bigint"} for name in ("x", "y")}
+    account, loader = start(1, columns=columns, rules=rules)
+    account.send([json.dumps({"x": x, "y": y}).encode() for x, y in ((0, 1), (1, 0), (-1, 1), (0, 1), (1, 1))])
+
+    verdict = validate(loader, stage(loader))
+
+    assert verdict.cause is not None
+    assert "rule x: rows 5, failed at least 2, hold_above 1" in verdict.cause
+
+
 @pytest.mark.parametrize(
     ("where", "message"),
     [

@@ -136,8 +136,7 @@ def _judge(checking: Connection, load: Load) -> Judged:
         _count_failed(checking, load, judged)
     except psycopg.DataError:
         checking.rollback()
-        judged.crashed = _find_crashed(checking, load)
-        judged.complete = len(judged.crashed) <= _find_most(load)
+        judged.crashed, judged.complete = _find_crashed(checking, load)
         if judged.complete:
             _count_failed(checking, load, judged)
         else:
@@ -162,15 +161,18 @@ def _count_failed(checking: Connection, load: Load, judged: Judged) -> None:
     judged.failed = Counter({rule: rows for rule, rows in found if rule is not None})
 
 
-def _find_crashed(checking: Connection, load: Load) -> dict[Place, tuple[int, str]]:
+def _find_crashed(checking: Connection, load: Load) -> tuple[dict[Place, tuple[int, str]], bool]:
     """Find the rows for which a rule cannot be computed: a range that fails is halved until it is one row.
 
-    The search ends when it has found more rows than any rule may fail.
+    The search ends early, and returns false, when it has found more rows of one rule than this rule may fail: that
+    holds the load. A redrive has no limit.
     """
-    most = _find_most(load)
     crashed: dict[Place, tuple[int, str]] = {}
+    left = [rule.hold_above.records for rule in load.declaration.rules]
     waiting = sorted(load.ranges, reverse=True)
-    while waiting and len(crashed) <= most:
+    while waiting:
+        if load.kind != "redrive" and min(left) < 0:
+            return crashed, False
         range_ = waiting.pop()
         if _runs(checking, load, range_, load.declaration.rules) is None:
             continue
@@ -179,8 +181,10 @@ def _find_crashed(checking: Connection, load: Load) -> dict[Place, tuple[int, st
             waiting.append(Range(range_.partition, middle, range_.until_offset))
             waiting.append(Range(range_.partition, range_.from_offset, middle))
         else:
-            crashed[range_.partition, range_.from_offset] = _find_rule(checking, load, range_)
-    return crashed
+            at, words = _find_rule(checking, load, range_)
+            crashed[range_.partition, range_.from_offset] = (at, words)
+            left[at] -= 1
+    return crashed, True
 
 
 def _find_rule(checking: Connection, load: Load, row: Range) -> tuple[int, str]:
@@ -196,13 +200,6 @@ def _find_rule(checking: Connection, load: Load, row: Range) -> tuple[int, str]:
         ranges=[row],
         next_step=advice.CORRECT_RULE,
     )
-
-
-def _find_most(load: Load) -> int:
-    """Find how many rows any rule may fail; of a redrive, all rows may."""
-    if load.kind == "redrive":
-        return sum(map(len, load.ranges))
-    return max(rule.hold_above.records for rule in load.declaration.rules)
 
 
 def _runs(checking: Connection, load: Load, range_: Range, rules: Sequence[Rule]) -> str | None:
