@@ -381,6 +381,9 @@ def test_a_cancelled_backfill_keeps_what_is_published_and_frees_the_rest(start: 
     assert backfill_id is not None
     loader.finish(first)
     loader.stage(second)
+    with open_ledger(loader.db) as connection:
+        fail_load(connection, read_load(connection, third), "a cause")
+        connection.commit()
     with pytest.raises(WrongUseError, match="there is no backfill"):
         cancel_backfill(loader.db, backfill_id, "ann", "the wrong range", "another")
 

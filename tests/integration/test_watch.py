@@ -160,6 +160,26 @@ def test_a_pipeline_that_is_held_or_blocked_is_not_overdue_as_well(watched: Watc
     assert watched.incidents() == [("orders", "blocked_pipeline", "open")]
 
 
+def test_a_backfill_in_trouble_hides_no_overdue_pipeline(
+    watched: Watched, kafka: Broker, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    pipeline = declare(topic, schedule="@hourly")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic, b"{}")
+    assert producer.flush(30) == 0
+    watched.plan(pipeline)
+    watched.age(10)
+    execute(watched.db, "update penstock.load set kind = 'backfill'")
+    execute(
+        watched.db,
+        """insert into penstock.incident (pipeline, kind, key, severity, message, next_step, load_id)
+           select 'orders', 'held_load', 'load ' || load_id, 'error', 'm', 'n', load_id from penstock.load""",
+    )
+    watched.watch(pipeline)
+    assert ("orders", "overdue_load", "open") in watched.incidents()
+
+
 def test_records_that_are_deleted_before_the_declared_time_are_an_incident(
     watched: Watched, kafka: Broker, make_topic: MakeTopic
 ) -> None:

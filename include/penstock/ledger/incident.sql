@@ -86,7 +86,7 @@ select incident_id from muted
 
 -- name: find_overdue
 -- Pipelines whose last success is longer ago than their limit: a published live load, or a plan that found nothing new.
--- A pipeline with other open trouble of %(causes)s is not reported twice. A ledger counts from its first day with
+-- A pipeline with other open trouble of %(causes)s that stops its live loads is not reported twice. A ledger counts from its first day with
 -- incidents, because older plans that found nothing left no trace.
 select w.pipeline, s.since, now() - s.since as age
 from unnest(%(names)s::text[], %(seconds)s::float8[]) as w (pipeline, seconds)
@@ -99,7 +99,8 @@ cross join lateral (
                      order by l.load_id desc limit 1)) as since) s
 where now() - s.since > make_interval(secs => w.seconds)
   and not exists (select from penstock.incident i
-                  where i.pipeline = w.pipeline and i.ended_at is null and i.kind = any(%(causes)s))
+                  where i.pipeline = w.pipeline and i.ended_at is null and i.kind = any(%(causes)s)
+                    and not exists (select from penstock.load l where l.load_id = i.load_id and l.kind <> 'live'))
 order by w.pipeline
 
 -- name: find_due_routes
