@@ -197,9 +197,21 @@ def test_receivers_without_airflow_come_from_the_environment() -> None:
     assert only("others") is None
 
 
-def test_an_invalid_connection_in_the_environment_is_refused_and_not_shown() -> None:
-    find = find_routes({"AIRFLOW_CONN_ONCALL": '{"password": s3cr3t'})
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('{"password": s3cr3t', "AIRFLOW_CONN_ONCALL begins like JSON"),
+        ('{"password": "json://c", "extra": "s3cr3t"}', "`extra` of AIRFLOW_CONN_ONCALL begins like JSON"),
+        ('{"password": "json://c", "extra": ["s3cr3t"]}', "`extra` of AIRFLOW_CONN_ONCALL"),
+        ('{"password": "json://c", "extra": "[1]"}', "`extra` of AIRFLOW_CONN_ONCALL is not an object"),
+        ('{"password": ["s3cr3t"]}', "target 1 of the alerts' connection"),
+        ("slack://TOK[s3cr3t]@h", "AIRFLOW_CONN_ONCALL is not a URI"),
+        ("generic://:s3cr3t[en@h", "AIRFLOW_CONN_ONCALL is not a URI"),
+    ],
+)
+def test_an_invalid_connection_in_the_environment_is_refused_and_not_shown(value: str, message: str) -> None:
+    find = find_routes({"AIRFLOW_CONN_ONCALL": value})
     assert find is not None
-    with pytest.raises(WrongUseError, match="AIRFLOW_CONN_ONCALL begins like JSON") as caught:
+    with pytest.raises(WrongUseError, match=message) as caught:
         find("oncall")
-    assert "s3cr3t" not in str(caught.value)
+    assert "s3cr3t" not in f"{caught.value} {caught.value.__cause__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from penstock import advice
@@ -39,15 +39,27 @@ def find_routes(environment: Mapping[str, str]) -> FindUrls | None:
 def read_connection(value: str, source: str) -> list[str]:
     """Read the apprise URLs of a connection in Airflow's JSON or URI. Errors quote no part of it: it holds tokens."""
     if value.lstrip().startswith("{"):
-        try:
-            fields = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise WrongUseError(
-                f"{source} begins like JSON and is not valid: {error.msg} at character {error.pos + 1}.",
-                next_step=advice.WRITE_ALERT_CONNECTION,
-            ) from None
+        fields = _read_object(value, source)
         extra = fields.get("extra") or {}
-        return read_alert_targets(
-            fields.get("password"), fields.get("host"), json.loads(extra) if isinstance(extra, str) else extra
-        )
-    return read_alert_targets(unquote(urlsplit(value).password or ""))
+        if not isinstance(extra, dict):
+            extra = _read_object(str(extra), f"`extra` of {source}")
+        password, host = (str(fields.get(name) or "") for name in ("password", "host"))
+        return read_alert_targets(password, host, extra)
+    try:
+        password = urlsplit(value).password or ""
+    except ValueError:
+        raise WrongUseError(f"{source} is not a URI.", next_step=advice.WRITE_ALERT_CONNECTION) from None
+    return read_alert_targets(unquote(password))
+
+
+def _read_object(text: str, source: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise WrongUseError(
+            f"{source} begins like JSON and is not valid: {error.msg} at character {error.pos + 1}.",
+            next_step=advice.WRITE_ALERT_CONNECTION,
+        ) from None
+    if not isinstance(found, dict):
+        raise WrongUseError(f"{source} is not an object of JSON.", next_step=advice.WRITE_ALERT_CONNECTION)
+    return found
