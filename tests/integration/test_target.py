@@ -20,6 +20,7 @@ from penstock.load.publish import publish_load
 from penstock.load.stage import begin_staging
 from penstock.model.ranges import Range
 from penstock.target.postgres import locks
+from penstock.target.postgres.chunks import quote_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,3 +173,10 @@ def test_no_reader_waits_behind_a_long_one_and_the_refusal_names_the_long_one(
         assert f"select pg_terminate_backend({long.info.backend_pid})" in refused.value.next_step
 
     change(loaded)
+
+
+def test_the_words_of_a_refusal_come_from_no_line_that_shows_the_row(db: str) -> None:
+    with psycopg.connect(db) as connection, pytest.raises(psycopg.Error) as caught:
+        connection.execute("""select '{"m": "ERROR: s3cr3t", bad}'::json""")
+    assert "ERROR: s3cr3t" in str(caught.value), "PostgreSQL shows the row"
+    assert quote_refusal(caught.value) == "invalid input syntax for type json (SQLSTATE 22P02)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from penstock.quality.counts import MOST_SAMPLES
@@ -37,7 +38,8 @@ def observe(check: Check, result: ExpectationValidationResult, rows: int) -> tup
     found = result.result or {}
     observed: dict[str, Any] = {name: found[name] for name in COUNTED if isinstance(found.get(name), int)}
     value = found.get("observed_value")
-    if check.expect in OVER_ALL_ROWS and isinstance(value, (int, float, Decimal)):
+    # A column of floating point may hold NaN and infinity, which are not figures.
+    if check.expect in OVER_ALL_ROWS and isinstance(value, (int, float, Decimal)) and isfinite(value):
         observed["observed_value"] = int(value) if value == int(value) else float(value)
     places = found.get("partial_unexpected_index_list") or ()
     if not result.success and places:

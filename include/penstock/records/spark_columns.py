@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.records.columns.conversions import arrow_type, make_conversion
 from penstock.records.columns.index_limits import make_index_limits
+from penstock.records.columns.timestamps import DAY, FIRST
 from penstock.records.decoder import row_schema, row_types
 from penstock.records.rejection import Rejection
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # The digits that fit into a long, for Python as for Spark.
 MOST_DIGITS = 18
+FIRST_OF = {"timestamp": FIRST, "timestamptz": FIRST, "date": FIRST // DAY}
 _TEXTS = ("text", "varchar", "char")
 _WRITTEN_AS_TEXT = ("time", "uuid", "json", "jsonb")
 
@@ -129,6 +131,15 @@ class RowMaker:
     def _load_ids(self, count: int) -> pa.Array:
         return repeat_number(self.load_id, count, pa.int64())
 
+    def _reject_early(self, name: str, array: pa.Array, rejections: dict[int, Rejection]) -> None:
+        """Reject what is before PostgreSQL's first day. Counted from its epoch, it would become another moment."""
+        first = FIRST_OF[self.types[name].family]
+        numbers = np.frombuffer(array.buffers()[1] or b"", np.dtype(f"i{array.type.bit_width // 8}"))[: len(array)]
+        for index in np.flatnonzero(numbers < first).tolist():
+            if array[index].is_valid:  # a null has any number
+                detail = f"column {name}: beyond the timestamps of PostgreSQL"
+                rejections.setdefault(index, Rejection("out_of_range", detail))
+
     def _convert(self, name: str, array: pa.Array, rejections: dict[int, Rejection]) -> pa.Array:
         array = pa.concat_arrays([array]) if array.offset else array
         if name in self._required and array.null_count:
@@ -139,7 +150,10 @@ class RowMaker:
         type_ = self.types[name]
         if type_.family not in (*_TEXTS, *_WRITTEN_AS_TEXT):
             wanted = arrow_type(type_)
-            return to_decimals(array, wanted) if is_short(wanted) else array.cast(wanted)
+            converted = to_decimals(array, wanted) if is_short(wanted) else array.cast(wanted)
+            if type_.family in FIRST_OF:
+                self._reject_early(name, converted, rejections)
+            return converted
         converted, found = _convert_texts(type_, array)
         for index, rejection in found.items():
             rejections.setdefault(index, Rejection(rejection.reason, f"column {name}: {rejection.detail}"))

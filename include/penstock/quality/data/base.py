@@ -10,6 +10,7 @@ import json
 from abc import abstractmethod
 from collections import defaultdict
 from contextlib import closing
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.quality.asking import begin, run_now
@@ -222,7 +223,9 @@ def _place(row: Finding) -> dict[str, Any]:
     return place
 
 
-def _plain(number: Any) -> float | int:  # noqa: ANN401 - a Decimal or a number, by the engine and the column's type
+def _plain(number: Any) -> float | int | str:  # noqa: ANN401 - a Decimal or a number, by the engine and the column's type
+    if not isfinite(number):
+        return str(number)
     return int(number) if number == int(number) else float(number)
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from psycopg import Error as PsycopgError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock import advice
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Never
 
     from adbc_driver_manager import Error as AdbcError
-    from psycopg import Error as PsycopgError
 
     from penstock.kafka.readers.contract import CheckedChunks
     from penstock.model.ranges import Chunk
@@ -203,8 +203,9 @@ def is_refusal(sqlstate: str | None, text: str) -> bool:
 
 
 def find_message_line(error: ServerError) -> str:
-    """Find the line with the message of the server; the context lines around it may show values."""
-    lines = str(error).strip().splitlines() or ["no reason given"]
+    """Find the line with the message of the server; the lines of details and context after it may show values."""
+    primary = error.diag.message_primary if isinstance(error, PsycopgError) else None
+    lines = (primary or str(error)).strip().splitlines() or ["no reason given"]
     return next((line for line in lines if re.search("ERROR:|FATAL:|PANIC:", line)), lines[0])
 
 
