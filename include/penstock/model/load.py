@@ -44,8 +44,8 @@ TRANSITIONS: dict[LoadState, frozenset[LoadState]] = {
     # A replay supersedes a load when it has replaced all of its ranges.
     LoadState.PUBLISHED: frozenset({LoadState.ROLLED_BACK, LoadState.SUPERSEDED}),
     LoadState.ROLLED_BACK: frozenset({LoadState.PUBLISHED}),
-    # A resumed backfill supersedes a failed load by a new load of the same ranges.
-    LoadState.FAILED: frozenset({LoadState.SUPERSEDED}),
+    # A resumed backfill supersedes a failed load by a new load of the same ranges, and a cancelled one discards it.
+    LoadState.FAILED: frozenset(_STOPPED),
     # The rollback of a redrive returns the records of the loads that the redrive has superseded.
     LoadState.SUPERSEDED: frozenset({LoadState.PUBLISHED}),
     LoadState.DISCARDED: frozenset(),
