@@ -35,7 +35,10 @@ class Cancelled:
 
 
 def cancel_backfill(uri: str, backfill_id: int, who: str, why: str, pipeline: str | None = None) -> Cancelled:
-    """Discard the open loads of a backfill, in one transaction. `pipeline` refuses the backfill of another one."""
+    """Discard the open and failed loads of a backfill, in one transaction.
+
+    `pipeline` refuses the backfill of another one.
+    """
     require_reason(who, why, pipeline=pipeline)
     with open_ledger(uri) as connection:
         owner = ledger_backfill.read_backfill(connection, backfill_id)

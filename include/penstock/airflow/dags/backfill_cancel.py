@@ -14,9 +14,9 @@ DAG_ID = "penstock_backfill_cancel"
 PAGE = """\
 # Cancel a backfill
 
-One transaction discards the open loads of a backfill. Its published loads stay, and its other offsets are free for
-another backfill. A task that still works on one of the loads publishes nothing. To stop such tasks at once, mark the
-run of `penstock_backfill` as failed first; the page of the pipeline does both.
+One transaction discards the open and the failed loads of a backfill. Its published loads stay, and its other offsets
+are free for another backfill. A task that still works on one of the loads publishes nothing. To stop such tasks at
+once, mark the run of `penstock_backfill` as failed first; the page of the pipeline does both.
 
 The ledger keeps your name and your reason in `penstock.event`. The same on the command line is `penstock backfill`
 with `--cancel`.
