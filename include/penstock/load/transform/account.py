@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from penstock import advice
 from penstock.errors import TransformError
 from penstock.model.ranges import Range
 from penstock.records.fingerprint import hash_values
+from penstock.records.spark_columns import view_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,20 +29,12 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.bool_]
     Offsets = npt.NDArray[np.int64]
 
-N = TypeVar("N", np.int32, np.int64)
 # The offsets of one row of penstock.filtered: its places take 512 bytes, which PostgreSQL neither compresses nor moves.
 PIECE = 4_096
 _PLACE, _TIME, _KEY, _MIX = (
     np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xFF51AFD7ED558CCD)
 )
 _NO_TIME = np.uint64(0x27D4EB2F165667C5)
-
-
-def view_numbers(array: pa.Array, kind: type[N]) -> npt.NDArray[N]:
-    """View an array as NumPy's, with any number for a null. `to_numpy` would import pandas, which takes 0.4 s."""
-    size = np.dtype(kind).itemsize
-    data = array.buffers()[1]
-    return np.frombuffer(data or b"", kind, len(array), array.offset * size if data else 0)
 
 
 def hash_lineage(rows: pa.RecordBatch) -> npt.NDArray[np.uint32]:
