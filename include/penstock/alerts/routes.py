@@ -41,10 +41,10 @@ def read_connection(value: str, source: str) -> list[str]:
     if value.lstrip().startswith("{"):
         fields = _read_object(value, source)
         extra = fields.get("extra") or {}
-        if not isinstance(extra, dict):
-            extra = _read_object(str(extra), f"`extra` of {source}")
+        # Airflow takes an object, and the text of one.
+        text = extra if isinstance(extra, str) else json.dumps(extra)
         password, host = (str(fields.get(name) or "") for name in ("password", "host"))
-        return read_alert_targets(password, host, extra)
+        return read_alert_targets(password, host, _read_object(text, f"`extra` of {source}"))
     try:
         password = urlsplit(value).password or ""
     except ValueError:
