@@ -19,8 +19,8 @@ where backfill_id = %(backfill_id)s and (state <> 'superseded' or published_at i
 order by load_id
 
 -- name: cancel_backfill
--- Ends the open and the failed loads of a backfill by a person's decision, with an event of each load. A process that works on one of
--- them publishes nothing.
+-- Ends the open and the failed loads of a backfill by a person's decision, with an event of each load. A process that
+-- works on one of them publishes nothing.
 with ended as (
     update penstock.load set state = 'discarded', ended_at = now()
     where backfill_id = %(backfill_id)s and state in ('planned', 'staging', 'staged', 'validated', 'held', 'failed')

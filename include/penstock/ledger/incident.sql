@@ -86,8 +86,8 @@ select incident_id from muted
 
 -- name: find_overdue
 -- Pipelines whose last success is longer ago than their limit: a published live load, or a plan that found nothing new.
--- A pipeline with other open trouble of %(causes)s that stops its live loads is not reported twice. A ledger counts from its first day with
--- incidents, because older plans that found nothing left no trace.
+-- A pipeline with other open trouble of %(causes)s that stops its live loads is not reported twice. A ledger counts from
+-- its first day with incidents, because older plans that found nothing left no trace.
 select w.pipeline, s.since, now() - s.since as age
 from unnest(%(names)s::text[], %(seconds)s::float8[]) as w (pipeline, seconds)
 join penstock.pipeline p on p.name = w.pipeline
