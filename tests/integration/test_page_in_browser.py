@@ -376,8 +376,12 @@ def test_a_rebuild_under_way_shows_its_progress(orders: AirflowSite, browser: Br
         leaf = str(blocker.execute(leaves).fetchall()[0][0])
         blocker.execute(sql.SQL("lock table {} in access exclusive mode").format(sql.Identifier(*leaf.split("."))))
         open_page(browser, orders)
-        browser.click("//section[@id='results']//button[normalize-space()='Rebuild…']")
-        browser.click(f"{DIALOG}//button[normalize-space()='Rebuild']")
+        with psycopg.connect(orders.loads) as earlier:
+            # It begins after the page has read everything again at the news that its run is running.
+            earlier.execute("select from penstock.pipeline where name = 'orders' for update")
+            browser.click("//section[@id='results']//button[normalize-space()='Rebuild…']")
+            browser.click(f"{DIALOG}//button[normalize-space()='Rebuild']")
+            browser.find("//*[@role='status']/*[contains(., 'rebuild of') and contains(., 'running')]", 300)
         browser.find(bar, 300)
         shown = browser.read("//section[@id='results']//tr[contains(., 'analytics.newest')]")
         assert "building" in shown

@@ -1,7 +1,7 @@
 // Actions of a person: each starts a run of a DAG, and the page follows the run until it ends.
 import { Box, Button, Dialog, HStack, Input, NativeSelect, Portal, Stack, Text, Textarea } from "./host.js";
 import { createContext, h, useCallback, useContext, useState } from "./host.js";
-import { startRun, useRun } from "./api.js";
+import { startRun, useRun, useWhile } from "./api.js";
 import { ErrorNotice, Link, Sign } from "./parts.js";
 import { RUN } from "./words.js";
 
@@ -105,11 +105,10 @@ export function MissingRights({ name }) {
 
 function StartedRun({ label, dag, run, after, onChange, forget }) {
   const [result, setResult] = useState(null);
-  const changed = useCallback(() => {
-    onChange();
-  }, [onChange]);
-  const state = useRun(dag, run, changed);
+  const state = useRun(dag, run, onChange);
   const ended = state === "success" || state === "failed";
+  // Not all that a run does makes its pipeline busy: a rebuild does not.
+  useWhile(!ended, onChange);
   if (state === "success" && after && result === null) {
     setResult("");
     after(run).then(setResult, (error) => setResult(error.message));

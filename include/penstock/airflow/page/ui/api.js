@@ -106,17 +106,24 @@ export function useDocument(path, query, tick = 0) {
 // A number that rises while something runs, and when a person comes back to the page. Documents are read again by it.
 export function useTick(busy) {
   const [tick, setTick] = useState(0);
-  const advance = useCallback(() => document.visibilityState === "visible" && setTick((each) => each + 1), []);
+  const advance = useCallback(() => {
+    if (document.visibilityState === "visible") setTick((each) => each + 1);
+  }, []);
   useEffect(() => {
     document.addEventListener("visibilitychange", advance);
     return () => document.removeEventListener("visibilitychange", advance);
   }, [advance]);
-  useEffect(() => {
-    if (!busy) return undefined;
-    const timer = setInterval(advance, POLL_MS);
-    return () => clearInterval(timer);
-  }, [busy, advance]);
+  useWhile(busy, advance);
   return [tick, advance];
+}
+
+// Call `act` every few seconds while something runs.
+export function useWhile(runs, act) {
+  useEffect(() => {
+    if (!runs) return undefined;
+    const timer = setInterval(act, POLL_MS);
+    return () => clearInterval(timer);
+  }, [runs, act]);
 }
 
 // The state of a run until it ends; `onChange` is called at each new state.
