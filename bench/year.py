@@ -1,7 +1,8 @@
 """A ledger after a year of hourly loads of 100 partitions: `python -m bench.year`.
 
 The ledger and the target are filled by SQL as loads leave them: each load has a range, a chunk and a few rows in each
-partition. Plan, publish, status and verify then run as they do, against a real broker.
+partition, and with `--transactions` a marker, whose hole is named. Plan, publish, status and verify then run as they
+do, against a real broker.
 """
 
 from __future__ import annotations
@@ -54,26 +55,29 @@ FILL = (
                                   staging_at, staged_at, validated_at, published_at, ended_at, rows, quarantined, holes)
        select %(pipeline_id)s, %(generation_id)s, 'live', 'run ' || n, %(declaration_id)s, 'published', 1, t.at,
               t.at, t.at + interval '20 s', t.at + interval '22 s', t.at + interval '23 s', t.at + interval '23 s',
-              %(rows)s * %(partitions)s, 0, 0
+              %(rows)s * %(partitions)s, 0, %(holes)s * %(partitions)s
        from generate_series(1, %(loads)s) as n
        cross join lateral (select now() - (%(loads)s - n) * interval '1 hour' as at) t order by n""",
     """insert into penstock.load_range (load_id, partition, from_offset, until_offset, rows, quarantined, holes,
                                         first_at, last_at)
-       select l.load_id, p, (l.load_id - 1) * %(rows)s, l.load_id * %(rows)s, %(rows)s, 0, 0,
+       select l.load_id, p, (l.load_id - 1) * %(offsets)s, l.load_id * %(offsets)s, %(rows)s, 0, %(holes)s,
               l.planned_at - interval '1 hour', l.planned_at
        from penstock.load l cross join generate_series(0, %(partitions)s - 1) as p order by 1, 2""",
     """insert into penstock.stage_task (load_id, attempt, task, partition, from_offset, until_offset, rows, quarantined,
                                         holes, staged_at, log_hash)
-       select r.load_id, 1, r.partition, r.partition, r.from_offset, r.until_offset, r.rows, 0, 0, l.staged_at, 1
+       select r.load_id, 1, r.partition, r.partition, r.from_offset, r.until_offset, r.rows, 0, r.holes, l.staged_at, 1
        from penstock.load_range r join penstock.load l using (load_id) order by 1, 3""",
     """insert into penstock.position (generation_id, partition, origin, position, load_id, moved_at)
-       select %(generation_id)s, p, 0, %(rows)s::bigint * %(loads)s, %(loads)s, now() - interval '1 hour'
+       select %(generation_id)s, p, 0, %(offsets)s::bigint * %(loads)s, %(loads)s, now() - interval '1 hour'
        from generate_series(0, %(partitions)s - 1) as p""",
     """insert into penstock.coverage (pipeline_id, generation_id, partition, offsets, load_id, rows, quarantined, holes,
                                       first_at, last_at)
        select %(pipeline_id)s, %(generation_id)s, r.partition, int8range(r.from_offset, r.until_offset), r.load_id,
-              r.rows, 0, 0, r.first_at, r.last_at
+              r.rows, 0, r.holes, r.first_at, r.last_at
        from penstock.load_range r order by r.load_id, r.partition""",
+    """insert into penstock.naming (load_id, partition, offsets, aborted, marker, compacted, unexplained, gone)
+       select r.load_id, r.partition, int8range(r.from_offset, r.until_offset), 0, r.holes, 0, 0, 0
+       from penstock.load_range r where r.holes > 0""",
     """insert into penstock.check_result (load_id, attempt, ordinal, kind, expectation, "column", severity, success,
                                           observed, figure, check_id, checked_at)
        select l.load_id, 1, c, 'declared', 'expect_' || c, 'id', 'error', true, '{"unexpected_count": 0}', c,
@@ -87,10 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.year", description=__doc__)
     parser.add_argument("--loads", type=int, nargs="+", default=[730, 8_760], help="how many loads; several")
     parser.add_argument("--partitions", type=int, default=100)
+    parser.add_argument("--transactions", action="store_true", help="each range ends with the marker of a transaction")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the services keep their data")
     given = parser.parse_args(arguments)
     with running_services(given.folder) as services:
-        columns = [measure(services, given.partitions, loads) for loads in given.loads]
+        columns = [measure(services, given.partitions, loads, int(given.transactions)) for loads in given.loads]
     print(f"{given.partitions} partitions, {describe_machine()}\n")
     print(f"| | {' | '.join(f'{loads:,} loads' for loads in given.loads)} |\n|{'---|' * (len(columns) + 1)}")
     for name in columns[0]:
@@ -98,14 +103,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(services: Services, partitions: int, loads: int) -> dict[str, str]:
-    """Fill a ledger, and measure what runs each hour and each day."""
-    db, topic = services.make_database(), f"year_{partitions}_{loads}"
+def measure(services: Services, partitions: int, loads: int, holes: int) -> dict[str, str]:
+    """Fill a ledger, and measure what runs each hour and each day. Each range has so many named holes."""
+    db, topic = services.make_database(), f"year_{partitions}_{loads}_{holes}"
     kafka = {"bootstrap.servers": services.broker.bootstrap}
-    make_topic(kafka, topic, partitions, loads * ROWS)
+    make_topic(kafka, topic, partitions, loads, ROWS + holes)
     migrate(db)
     pipeline = declare(topic)
-    fill(db, kafka, pipeline, partitions, loads)
+    fill(db, kafka, pipeline, partitions, loads, holes)
     settings = Settings(db=db, kafka=kafka, pipelines=Path(), spark_master="local[1]")
     figures = {"merge": clock(lambda: maintain(db, pipeline, lambda _: None))}
     with psycopg.connect(db, autocommit=True) as connection:
@@ -116,17 +121,17 @@ def measure(services: Services, partitions: int, loads: int) -> dict[str, str]:
         "verify, all": clock(lambda: verify(settings, pipeline, None)),
         "verify, new": clock(lambda: verify_new(settings, pipeline, 24)),
         "maintain": clock(lambda: maintain(db, pipeline, lambda _: None)),
-        "publish": publish_more(db, pipeline, partitions, loads),
+        "publish": publish_more(db, pipeline, partitions, loads, ROWS + holes),
     }
     return figures | sizes(db)
 
 
-def publish_more(db: str, pipeline: Pipeline, partitions: int, loads: int) -> str:
+def publish_more(db: str, pipeline: Pipeline, partitions: int, loads: int, offsets: int) -> str:
     """How long the transaction of a publish takes, the median of five more loads."""
     seconds = []
     with closing(connect(db)) as staging, closing(connect(db)) as publishing:
         for number in range(loads, loads + 5):
-            load_id = many_loads.stage(staging, number, pipeline, partitions, ROWS)
+            load_id = many_loads.stage(staging, number, pipeline, partitions, offsets)
             seconds.append(many_loads.clock(partial(many_loads.publish, publishing, load_id)))
     return f"{1000 * statistics.median(seconds):,.0f} ms"
 
@@ -146,11 +151,16 @@ def verify_new(settings: Settings, pipeline: Pipeline, loads: int) -> None:
             "update penstock.load set counted_at = null where load_id > (select max(load_id) from penstock.load) - %s",
             [loads],
         )
+        connection.execute(
+            "delete from penstock.named_load using penstock.load l"
+            " where named_load.load_id = l.load_id and l.counted_at is null"
+        )
     verify(settings, pipeline, Rotation(30, at_least=0))
 
 
-def make_topic(kafka: Mapping[str, str], topic: str, partitions: int, end: int) -> None:
-    """Make a topic whose log ends where the loads end."""
+def make_topic(kafka: Mapping[str, str], topic: str, partitions: int, loads: int, offsets: int) -> None:
+    """Make a topic whose log ends where the loads end, with so many offsets of each."""
+    end = loads * offsets
     admin = AdminClient(dict(kafka))
     if topic not in admin.list_topics(timeout=30).topics:
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
@@ -159,7 +169,7 @@ def make_topic(kafka: Mapping[str, str], topic: str, partitions: int, end: int) 
     )
     produce(kafka, topic, partitions, end + 1)
     # Kafka keeps the records of a week.
-    kept = [TopicPartition(topic, partition, max(0, end - KEPT_LOADS * ROWS)) for partition in range(partitions)]
+    kept = [TopicPartition(topic, partition, max(0, end - KEPT_LOADS * offsets)) for partition in range(partitions)]
     for deleted in admin.delete_records(kept).values():
         deleted.result(60)
 
@@ -182,7 +192,7 @@ def declare(topic: str) -> Pipeline:
     return Pipeline.model_validate(declared)
 
 
-def fill(db: str, kafka: Mapping[str, str], pipeline: Pipeline, partitions: int, loads: int) -> None:
+def fill(db: str, kafka: Mapping[str, str], pipeline: Pipeline, partitions: int, loads: int, holes: int) -> None:
     """Fill the ledger and the target."""
     identity = read_log(dict(kafka), pipeline.topic, "read_committed").identity
     with connect(db) as connection:
@@ -197,6 +207,8 @@ def fill(db: str, kafka: Mapping[str, str], pipeline: Pipeline, partitions: int,
             "partitions": partitions,
             "loads": loads,
             "rows": ROWS,
+            "holes": holes,
+            "offsets": ROWS + holes,
             "checks": CHECKS,
         }
         for statement in FILL:
@@ -222,7 +234,7 @@ def fill_target(connection: Connection, pipeline: Pipeline, loads: int) -> None:
         connection.execute(
             f"insert into {pipeline.target} (id, note, _load_id, _partition, _offset, _timestamp)"
             " select o, 'note of ' || o, r.load_id, r.partition, o, r.first_at from penstock.load_range r"
-            " cross join lateral generate_series(r.from_offset, r.until_offset - 1) o"
+            " cross join lateral generate_series(r.from_offset, r.until_offset - 1 - r.holes) o"
             f" where r.load_id >= {first} and r.load_id < {first + size}".encode()
         )
         first += size

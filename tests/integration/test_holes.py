@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from penstock.backfill.plan import plan_backfill
 from penstock.backfill.request import ByOffsets, Request, Span
 from penstock.cli.main import app
 from penstock.decide.adopt import adopt
+from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import IdentityError, KafkaError
 from penstock.holes import examination
 from penstock.holes.examination import HoleRange, HolesNamed, name_holes
@@ -38,6 +39,7 @@ from penstock.kafka.batches import reader as second_reader
 from penstock.kafka.batches.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
 from penstock.kafka.batches.reader import SecondReader
 from penstock.ledger.connection import connect
+from penstock.ledger.hole import sum_holes
 from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load
 from penstock.load.plan import plan_load
 from penstock.load.publish import publish_load
@@ -106,8 +108,16 @@ class Log:
     def loads(self) -> list[Any]:
         return query(self.db, "select load_id from penstock.loads")
 
-    def name(self) -> HolesNamed:
-        return name_holes(self.db, self.settings, declare(self.account.topic))
+    def name(self, again: Sequence[int] | None = None) -> HolesNamed:
+        return name_holes(self.db, self.settings, declare(self.account.topic), again)
+
+    def sum(self) -> dict[str, int]:
+        with connect(self.db) as connection:
+            return sum_holes(connection, "orders", 1)
+
+    def list_remembered(self) -> list[Any]:
+        """The loads with a name for each hole, and the aborted records and markers of each."""
+        return query(self.db, "select load_id, aborted, marker from penstock.named_load order by 1")
 
     def list_named(self) -> list[Any]:
         """Load, kind and number of the holes in the ledger."""
@@ -281,6 +291,69 @@ def test_a_partial_replacement_keeps_the_names_outside_its_range(log: Log, monke
     assert log.name().counts == counts(marker=2)  # 5 and 7, whose stretch was cut
     assert log.list_named() == [(first, "marker", 3), (first, "marker", 2)]
     assert second not in [named[0] for named in log.list_named()]
+
+
+def test_a_load_with_a_name_for_each_hole_is_passed_over(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    first = log.load()
+    log.name()
+    log.account.transact(map(order, range(3)), commit=False)
+    second = log.load()
+    assert log.name([]).counts == counts(aborted=3, marker=1)
+    assert log.list_remembered() == [(first, 0, 1)], "the second had none yet when the run began"
+    log.name([])
+    assert log.list_remembered() == [(first, 0, 1), (second, 3, 1)]
+
+    with connect(superuser(log.db)) as connection:
+        connection.execute("delete from penstock.naming")
+    assert log.name([]) == HolesNamed("orders")
+    assert log.name([first]).counts == counts(marker=1)
+    assert log.name().counts == counts(aborted=3, marker=1), "without a choice all are looked at"
+
+
+def test_holes_are_named_again_where_a_replay_changes_what_a_load_covers(log: Log) -> None:
+    for _ in range(5):
+        log.account.transact([order(1)], commit=True)  # a marker at each odd offset
+    first = log.load()
+    log.name()
+    log.name()
+    assert log.list_remembered() == [(first, 0, 5)]
+
+    log.replace(Span(0, 6, 7))
+    assert log.sum() == {"unnamed": 5}
+    assert log.name([]).counts == counts(marker=5)
+    assert log.sum() == {"marker": 5}
+
+
+def test_the_sum_of_holes_follows_a_rollback_and_new_names(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    load = log.load()
+    assert log.sum() == {"unnamed": 1}
+    for _ in range(2):
+        log.name()
+        assert log.sum() == {"marker": 1}
+    roll_back(log.db, load, "ann", "wrong")
+    assert log.sum() == {}
+    undo_rollback(log.db, load, "ann", "right")
+    assert log.sum() == {"marker": 1}
+
+    with connect(superuser(log.db)) as connection:
+        connection.execute("update penstock.naming set marker = 0, unexplained = 1")
+        connection.execute("update penstock.named_load set marker = 0, unexplained = 1")
+    assert log.name([]).counts == counts(marker=1)
+    assert log.sum() == {"marker": 1}
+
+
+def test_a_load_that_another_session_changes_is_left_to_the_next_run(log: Log) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    load = log.load()
+    with connect(log.db) as changing:
+        changing.execute("select from penstock.load for no key update")
+        assert log.name() == HolesNamed("orders")
+        assert log.list_remembered() == []
+    assert log.name().counts == counts(marker=1)
+    log.name()
+    assert log.list_remembered() == [(load, 0, 1)]
 
 
 def test_quarantined_records_are_not_holes(log: Log) -> None:

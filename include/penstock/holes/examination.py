@@ -21,7 +21,7 @@ from penstock.ledger.load import read_load
 from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.holes.kinds import Kind, Naming
@@ -65,9 +65,12 @@ class HolesNamed:
     beyond: tuple[HoleRange, ...] = ()
 
 
-def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) -> HolesNamed:
+def name_holes(
+    uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline, again: Sequence[int] | None = None
+) -> HolesNamed:
     """Name the holes of the published ranges that are not named yet, and examine the unexplained ones again.
 
+    A load whose holes were all found named by an earlier run is passed over unless it is one of `again`: None for all.
     Unexplained holes are returned, not raised. Holes of earlier generations are left as they are.
     """
     with open_ledger(uri) as connection:
@@ -76,7 +79,8 @@ def name_holes(uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline) 
             if generation is None:
                 return HolesNamed(pipeline.name)
             where = (generation.pipeline_id, generation.generation_id)
-            unnamed, unexplained = hole.find_unnamed(connection, *where), hole.find_unexplained(connection, *where)
+            unnamed = hole.find_unnamed(connection, *where, again)
+            unexplained = hole.find_unexplained(connection, *where)
         log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
         refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)
         tally = _Tally()

@@ -42,10 +42,24 @@ class UnexplainedHole:
     why: str
 
 
-def find_unnamed(connection: Connection, pipeline_id: int, generation_id: int) -> list[Stretch]:
-    """Find covered offsets with holes that are not named."""
+def find_unnamed(
+    connection: Connection, pipeline_id: int, generation_id: int, again: Sequence[int] | None
+) -> list[Stretch]:
+    """Find covered offsets with holes that are not named, and remember the loads that have none.
+
+    Loads that an earlier run remembered are passed over, unless they are looked at `again`: None for all of them.
+    """
     where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    return _statements.fetch_all(connection, Stretch, "find_unnamed", **where)
+    looked_at = None if again is None else list(again)
+    _statements.execute(connection, "forget_named_again", **where, loads=looked_at)
+    loads = _statements.fetch_values(connection, int, "lock_loads_to_name", **where)
+    _statements.execute(connection, "mark_named", loads=loads)
+    return _statements.fetch_all(connection, Stretch, "find_unnamed", loads=loads)
+
+
+def forget_named(connection: Connection, load_ids: Sequence[int]) -> None:
+    """Let the next run look at the holes of loads whose coverage changes; the caller has locked them."""
+    _statements.execute(connection, "forget_named", loads=list(load_ids))
 
 
 def find_unexplained(connection: Connection, pipeline_id: int, generation_id: int) -> list[Stretch]:
@@ -68,6 +82,8 @@ def record_naming(
     """
     where = asdict(stretch)
     still = [Int8Range(hole.from_offset, hole.until_offset) for hole in unexplained]
+    _statements.execute(connection, "lock_load", load_id=stretch.load_id)
+    forget_named(connection, [stretch.load_id])
     _statements.execute(connection, "forget_naming", **where)
     _statements.execute(connection, "forget_unexplained", **where, still=still)
     if _statements.execute(connection, "record_naming", **where, **counts) != 1:

@@ -61,6 +61,7 @@ WRITES = {
     "load": ("insert", "update"),
     "load_range": ("insert", "update"),
     "loss": ("insert",),
+    "named_load": ("insert", "delete"),
     "naming": ("insert", "delete"),
     "notice": ("insert", "update", "delete"),
     "partition_sample": ("insert", "update", "delete"),

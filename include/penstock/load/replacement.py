@@ -12,6 +12,7 @@ from penstock import advice
 from penstock.errors import FencedError
 from penstock.ledger import coverage
 from penstock.ledger.dropped import refuse_dropped
+from penstock.ledger.hole import forget_named
 from penstock.ledger.load import read_load, supersede_replaced_loads
 from penstock.ledger.redrive import take_records
 from penstock.ledger.verification import count_again
@@ -43,6 +44,7 @@ def replace_covered(connection: Connection, load: Load, into: sql.Identifier | N
         _replace(connection, load, read_load(connection, load_id), list(overlaps), into)
     holders = sorted({overlap.load_id for overlap in taken})
     count_again(connection, load.pipeline, [(holder, holder + 1) for holder in holders])
+    forget_named(connection, holders)
     supersede_replaced_loads(connection, holders, successor=load.load_id)
 
 

@@ -258,7 +258,7 @@ def _check_log(
 def _check_holes(progress: _Progress) -> None:
     if not progress.source.same_topic:
         return
-    named = name_holes(progress.settings.db, progress.settings.kafka, progress.pipeline)
+    named = name_holes(progress.settings.db, progress.settings.kafka, progress.pipeline, sorted(progress.counted))
     progress.faults.extend(
         Fault(
             "hole",
