@@ -135,6 +135,21 @@ def test_a_daily_verification_counts_new_and_moved_loads_and_a_share_of_the_othe
     assert loader.verify(0).loads_skipped == 0
 
 
+def test_a_missing_row_is_a_hole_of_the_next_day_also_where_no_row_is_counted(start: Start) -> None:
+    account, loader = start()
+    first, second = (loads_orders(account, loader, 20) for _ in range(2))
+    assert [loader.verify(0).faults for _ in range(2)] == [(), ()]
+    tamper(loader, f"update penstock.load set counted_at = now() - interval '5 days' where load_id = {second}")
+    tamper(loader, "delete from analytics.orders where _offset = 7")
+    tamper(loader, f"update penstock.coverage set rows = rows - 1, holes = holes + 1 where load_id = {first}")
+
+    verified = loader.verify(0, rotation=Rotation(30, at_least=0))
+
+    assert (verified.rows, verified.loads_skipped) == (20, 1), "the second load is counted"
+    assert [(fault.kind, fault.load) for fault in verified.faults] == [("hole", first)]
+    assert list_places(verified.faults) == [("hole", 0, 7, 8)]
+
+
 def loads_orders(account: Account, loader: Loader, number: int) -> int:
     account.send_orders(number)
     return loader.load()

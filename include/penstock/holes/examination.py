@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # The offsets of one window are examined and recorded together. At most half as many holes are in memory.
 WINDOW = 250_000
+# A rollback or a replay waits while the names of these loads are counted: 50,000 ranges of 1,000 partitions.
+LOADS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,13 @@ def name_holes(
             if generation is None:
                 return HolesNamed(pipeline.name)
             where = (generation.pipeline_id, generation.generation_id)
-            unnamed = hole.find_unnamed(connection, *where, again)
+            loads = hole.find_loads_to_name(connection, *where, again)
+        unknown = set(loads)
+        for first in range(0, len(loads), LOADS_AT_ONCE):
+            with connection.transaction():
+                unknown -= set(hole.remember_named(connection, loads[first : first + LOADS_AT_ONCE]))
+        with connection.transaction():
+            unnamed = hole.find_unnamed(connection, sorted(unknown))
             unexplained = hole.find_unexplained(connection, *where)
         log = read_log(kafka_settings, pipeline.topic, pipeline.isolation)
         refuse_other_identity(pipeline, generation.cluster_id, generation.topic_id, log)

@@ -42,24 +42,33 @@ class UnexplainedHole:
     why: str
 
 
-def find_unnamed(
+def find_loads_to_name(
     connection: Connection, pipeline_id: int, generation_id: int, again: Sequence[int] | None
-) -> list[Stretch]:
-    """Find covered offsets with holes that are not named, and remember the loads that have none.
+) -> list[int]:
+    """Find the published loads whose holes are not known to be all named, and those of `again`; None for all loads."""
+    where = {
+        "pipeline_id": pipeline_id,
+        "generation_id": generation_id,
+        "again": again if again is None else list(again),
+    }
+    return _statements.fetch_values(connection, int, "find_loads_to_name", **where)
 
-    Loads that an earlier run remembered are passed over, unless they are looked at `again`: None for all of them.
-    """
-    where = {"pipeline_id": pipeline_id, "generation_id": generation_id}
-    looked_at = None if again is None else list(again)
-    _statements.execute(connection, "forget_named_again", **where, loads=looked_at)
-    loads = _statements.fetch_values(connection, int, "lock_loads_to_name", **where)
-    _statements.execute(connection, "mark_named", loads=loads)
-    return _statements.fetch_all(connection, Stretch, "find_unnamed", loads=loads)
+
+def remember_named(connection: Connection, load_ids: Sequence[int]) -> list[int]:
+    """Remember the loads whose holes are all named, of some loads, without those that another transaction changes."""
+    locked = _statements.fetch_values(connection, int, "lock_loads", loads=list(load_ids))
+    forget_named(connection, locked)
+    return _statements.fetch_values(connection, int, "remember_named", loads=locked)
 
 
 def forget_named(connection: Connection, load_ids: Sequence[int]) -> None:
-    """Let the next run look at the holes of loads whose coverage changes; the caller has locked them."""
+    """Forget that the holes of loads are all named; the transaction holds the locks of the loads."""
     _statements.execute(connection, "forget_named", loads=list(load_ids))
+
+
+def find_unnamed(connection: Connection, load_ids: Sequence[int]) -> list[Stretch]:
+    """Find offsets that loads cover with holes that are not named."""
+    return _statements.fetch_all(connection, Stretch, "find_unnamed", loads=list(load_ids))
 
 
 def find_unexplained(connection: Connection, pipeline_id: int, generation_id: int) -> list[Stretch]:
@@ -78,12 +87,15 @@ def record_naming(
 ) -> bool:
     """Record the holes of a stretch by kind, in place of what was recorded before.
 
-    False if the load does not cover the stretch any more: nothing is recorded then.
+    False if the load does not cover the stretch any more, or if another transaction changes the load: nothing is
+    recorded then.
     """
     where = asdict(stretch)
     still = [Int8Range(hole.from_offset, hole.until_offset) for hole in unexplained]
-    _statements.execute(connection, "lock_load", load_id=stretch.load_id)
-    forget_named(connection, [stretch.load_id])
+    locked = _statements.fetch_values(connection, int, "lock_loads", loads=[stretch.load_id])
+    if not locked:
+        return False
+    forget_named(connection, locked)
     _statements.execute(connection, "forget_naming", **where)
     _statements.execute(connection, "forget_unexplained", **where, still=still)
     if _statements.execute(connection, "record_naming", **where, **counts) != 1:

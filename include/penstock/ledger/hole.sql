@@ -1,26 +1,25 @@
--- name: forget_named
--- Forgets that the holes of some loads are all named. The caller holds the locks of the loads.
-delete from penstock.named_load where load_id = any (%(loads)s)
-
--- name: forget_named_again
--- Forgets it of loads of a generation that are to be looked at again; of all of them, if %(loads)s is null.
-delete from penstock.named_load m
-using penstock.load l
-where l.load_id = m.load_id and l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s
-  and (%(loads)s::bigint[] is null or l.load_id = any (%(loads)s))
-
--- name: lock_loads_to_name
--- Locks the published loads of a generation whose holes are not known to be all named. A load that another transaction
--- changes now is looked at by the next run.
+-- name: find_loads_to_name
+-- The published loads of a generation whose holes are not known to be all named, and those of %(again)s; all, if it is
+-- null.
 select l.load_id
 from penstock.load l
 where l.pipeline_id = %(pipeline_id)s and l.generation_id = %(generation_id)s and l.state = 'published'
-  and not exists (select from penstock.named_load m where m.load_id = l.load_id)
-order by l.load_id for no key update skip locked
+  and (%(again)s::bigint[] is null or l.load_id = any (%(again)s::bigint[])
+       or not exists (select from penstock.named_load m where m.load_id = l.load_id))
+order by l.load_id
 
--- name: mark_named
--- Remembers those of some loads whose holes are all named. It is a statement of its own after their locks: an older
--- snapshot could miss a change of what they cover.
+-- name: lock_loads
+-- Locks loads, without those that another transaction changes now.
+select load_id from penstock.load where load_id = any (%(loads)s::bigint[]) and state = 'published'
+order by load_id for no key update skip locked
+
+-- name: forget_named
+-- Forgets that the holes of some loads are all named. The transaction holds the locks of the loads.
+delete from penstock.named_load where load_id = any (%(loads)s::bigint[])
+
+-- name: remember_named
+-- Remembers those of some loads whose holes are all named. The transaction holds the locks of the loads since an earlier
+-- statement: this one sees what others have changed before.
 insert into penstock.named_load (load_id, aborted, marker, compacted, unexplained, gone)
 select l.load_id, coalesce(sum(h.holes) filter (where h.kind = 'aborted'), 0),
        coalesce(sum(h.holes) filter (where h.kind = 'marker'), 0),
@@ -31,10 +30,11 @@ from unnest(%(loads)s::bigint[]) as l (load_id)
 left join penstock.holes h using (load_id)
 group by l.load_id
 having bool_or(h.kind = 'unnamed') is not true
-on conflict do nothing
+returning load_id
 
 -- name: find_unnamed
--- Ranges of some loads with more holes than are named, without the pieces that were examined before.
+-- Ranges of some loads with more holes than are named, without the pieces that were examined before. If all pieces were,
+-- the whole range is examined again: a row was deleted since.
 select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset
 from penstock.coverage c
 cross join lateral (
@@ -42,8 +42,9 @@ cross join lateral (
            coalesce(range_agg(n.offsets), '{}') as offsets
     from penstock.naming n
     where n.load_id = c.load_id and n.partition = c.partition and n.offsets <@ c.offsets) named
-cross join lateral unnest(int8multirange(c.offsets) - named.offsets) as piece
-where c.load_id = any (%(loads)s) and c.holes > 0 and c.holes > named.holes
+cross join lateral unnest(case when named.offsets @> c.offsets then int8multirange(c.offsets)
+                               else int8multirange(c.offsets) - named.offsets end) as piece
+where c.load_id = any (%(loads)s::bigint[]) and c.holes > 0 and c.holes > named.holes
 order by c.partition, from_offset
 
 -- name: find_unexplained
@@ -78,10 +79,6 @@ from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as bef
             union all
             select %(until_offset)s) as all_held) as neighbours
 where held - before > 1 order by held
-
--- name: lock_load
--- Locks a load whose holes get other names.
-select load_id from penstock.load where load_id = %(load_id)s for no key update
 
 -- name: forget_naming
 -- Deletes what was recorded about the holes of these offsets before.
@@ -119,20 +116,21 @@ where pipeline = %(pipeline)s and generation = %(generation_id)s order by partit
 
 -- name: sum_holes
 -- The holes of a generation by kind: of the loads that are remembered as named, and of the other ones.
-with held as (
-    select l.load_id, m.load_id is not null as is_named, m.aborted, m.marker, m.compacted, m.unexplained, m.gone
-    from penstock.load l
-    join penstock.pipeline p using (pipeline_id)
-    left join penstock.named_load m using (load_id)
-    where p.name = %(pipeline)s and l.generation_id = %(generation_id)s and l.state = 'published'
-)
 select kind, sum(holes)::bigint as holes
 from (select k.kind, k.holes
-      from held cross join lateral (values ('aborted', aborted), ('marker', marker), ('compacted', compacted),
-                                           ('unexplained', unexplained), ('gone', gone)) as k (kind, holes)
-      where is_named
+      from penstock.pipeline p
+      join penstock.load l using (pipeline_id)
+      join penstock.named_load m using (load_id)
+      cross join lateral (values ('aborted', m.aborted), ('marker', m.marker), ('compacted', m.compacted),
+                                 ('unexplained', m.unexplained), ('gone', m.gone)) as k (kind, holes)
+      where p.name = %(pipeline)s and l.generation_id = %(generation_id)s and l.state = 'published'
       union all
-      select h.kind, h.holes from held join penstock.holes h using (load_id) where not is_named) as found
+      select h.kind, h.holes
+      from penstock.pipeline p
+      join penstock.load l using (pipeline_id)
+      join penstock.holes h using (load_id)
+      where p.name = %(pipeline)s and l.generation_id = %(generation_id)s and l.state = 'published'
+        and not exists (select from penstock.named_load m where m.load_id = l.load_id)) as found
 where holes > 0 group by kind order by kind
 
 -- name: count_holes

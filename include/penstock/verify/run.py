@@ -167,7 +167,7 @@ def verify_pipeline(
         _check_rows(progress, leaves)
     _check_log(progress, share, ranges, read_with_spark, compare=not missing)
     if not missing:
-        _check_holes(progress)
+        _check_holes(progress, None if rotation is None else sorted(progress.examined))
         _check_results(progress, share)
     return _end(progress, of_chosen=bool(ranges))
 
@@ -183,6 +183,8 @@ class _Progress:
     faults: list[Fault] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     counted: set[int] = field(default_factory=set)  # the loads whose rows were counted
+    # The loads whose rows were looked at, and those whose records the log still holds: their holes are looked at too.
+    examined: set[int] = field(default_factory=set)
 
 
 def _begin(settings: Settings, pipeline: Pipeline, actor: str, share: float) -> _Progress | None:
@@ -223,6 +225,7 @@ def _check_rows(progress: _Progress, leaves: Sequence[CountedLeaf]) -> None:
             progress.faults.extend(locate_faults(progress.source, list(together)))
     orphans = find_orphans(progress.settings.db, progress.pipeline.name, progress.pipeline.target, leaves)
     progress.faults.extend(orphans)
+    progress.examined.update(counted_loads)
     if not orphans:
         progress.counted.update(counted_loads)
 
@@ -242,6 +245,7 @@ def _check_log(
         chunks = find_chunks(connection, progress.pipeline.name, starts) if source.same_topic else []
         total = count_chunks(connection, progress.pipeline.name)
     in_log = find_chunks_in_log(chunks, partitions)
+    progress.examined.update(chunk.load_id for chunk in chunks)
     if source.same_topic:
         faults += [Fault("log_changed", TRUNCATED, range_) for range_ in find_truncated(chunks, partitions)]
     chosen = choose_share(choose_ranges(in_log, ranges), share, progress.verification_id)
@@ -255,10 +259,10 @@ def _check_log(
                 faults += locate_other_rows(source, chunk, faults)
 
 
-def _check_holes(progress: _Progress) -> None:
+def _check_holes(progress: _Progress, again: Sequence[int] | None) -> None:
     if not progress.source.same_topic:
         return
-    named = name_holes(progress.settings.db, progress.settings.kafka, progress.pipeline, sorted(progress.counted))
+    named = name_holes(progress.settings.db, progress.settings.kafka, progress.pipeline, again)
     progress.faults.extend(
         Fault(
             "hole",

@@ -10,5 +10,5 @@ create table penstock.named_load (
     gone        bigint not null
 );
 comment on table penstock.named_load is
-    'Published loads whose holes all have a name, with their number by kind. A change of what the load covers, or of a name, '
-    'deletes the row.';
+    'Loads with a name for each hole of what they cover while they are published, and the number of holes by kind. Who changes '
+    'the names, or what a published load covers, locks the load and deletes its row.';
