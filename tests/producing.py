@@ -125,8 +125,11 @@ class Account:
                 return
             self.sent.append(Sent(message.partition() or 0, message.offset() or 0, message.value(), outcome))
 
-        where = {} if partition is None else {"partition": partition}
-        for value in values:
+        # The client keeps to one partition for some milliseconds: whether each gets records would hang on its speed.
+        spread = len(producer.list_topics(self.topic, 60).topics[self.topic].partitions) if key is None else None
+        for number, value in enumerate(values, len(self.sent)):
+            place = number % spread if partition is None and spread else partition
+            where = {} if place is None else {"partition": place}
             while True:
                 try:
                     producer.produce(self.topic, value=value, key=key, timestamp=timestamp, on_delivery=note, **where)
