@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # Time-outs shorter than the delay of a lost reply, as in configurations tuned for speed.
 HASTY: dict[str, int] = {
-    "request.timeout.ms": 300,
-    "socket.timeout.ms": 300,
+    "request.timeout.ms": 2000,
+    "socket.timeout.ms": 2000,
     "retry.backoff.ms": 50,
     "reconnect.backoff.ms": 10,
 }

@@ -143,7 +143,10 @@ def test_the_job_of_a_killed_client_ends_and_the_next_run_loads_every_record(
 
 
 def is_alive(process: psutil.Process) -> bool:
-    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_task_of_a_client_that_woke_up_late_is_fenced(db: str, account: Account, environment: dict[str, str]) -> None:

@@ -127,6 +127,8 @@ def test_a_run_loads_an_empty_run_skips_and_the_audit_finds_a_changed_row(
     assert event["extra"]["rows"] == 200
     assert sum(part["until"] - part["from"] for part in event["extra"]["ranges"]) == 200
 
+    tasks = ("dags/penstock_maintenance/tasks/hourly", "dags/penstock_audit/tasks/verify_hourly")
+    airflow.wait(lambda: all(airflow.api.get(task).is_success for task in tasks), 300, "both DAGs have their tasks")
     maintained = airflow.trigger("penstock_maintenance")  # both run beside the next steps
     audited = airflow.trigger("penstock_audit", share=1)
     empty, state = airflow.run("hourly")

@@ -329,7 +329,7 @@ def test_a_time_means_the_first_record_not_older_for_any_order_of_timestamps(sta
 
 
 def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.target.postgres.locks.TRY_SECONDS", 3)
+    monkeypatch.setattr("penstock.target.postgres.locks.TRY_SECONDS", 10)
     account, loader = start()
     account.send_orders(20)
     first = loader.load()
@@ -340,7 +340,7 @@ def test_a_long_reader_delays_a_rollback_and_no_other_reader(start: Start, monke
         with psycopg.connect(loader.db) as other:
             other.execute("set lock_timeout = '2s'")
             assert other.execute("select count(*) from analytics.orders").fetchone() == (20,)
-        with pytest.raises(PenstockError, match="was in use for 3 s"):
+        with pytest.raises(PenstockError, match="was in use for 10 s"):
             rolling.result(60)
     assert (loader.state(first), len(loader.rows())) == ("published", 20)
     roll_back(loader.db, first, "ann", "now it goes")

@@ -396,6 +396,8 @@ def test_a_lagging_copy_and_automatic_topics_are_found_among_three_brokers(db: s
         doctor.admin.create_topics([wanted])["safe"].result(30)
         await_partitions(doctor.admin, "safe", 2)
         write_declaration(tmp_path, "safe")
+        # A broker that has not heard of the topic yet answers with an error.
+        await_true(lambda: "pipelines" in doctor.document()[1], "each broker knows the topic")
         await_true(lambda: doctor.find("in-sync replicas")["level"] == "ok", "all copies are in sync")
 
         code, document = doctor.document()

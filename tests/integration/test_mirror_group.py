@@ -91,7 +91,8 @@ def test_no_group_is_written_unless_one_is_declared(kafka: Broker, start: Start)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     before = {each.group_id for each in admin.list_consumer_groups().result(60).valid}
     loader.load()
-    assert {each.group_id for each in admin.list_consumer_groups().result(60).valid} == before
+    # The broker deletes empty groups of other tests at its own times.
+    assert {each.group_id for each in admin.list_consumer_groups().result(60).valid} <= before
 
 
 def test_the_offsets_of_the_group_are_never_read(kafka: Broker, start: Start) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,10 @@ from penstock_stack.embedded import find_stack, take_down
 from penstock_stack.processes import MARK, await_condition, find_marked, find_working_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 pytestmark = pytest.mark.services
 
@@ -44,6 +48,25 @@ def bring_up(folder: Path, *arguments: str) -> dict[str, Any]:
 def processes_of(folder: Path) -> list[psutil.Process]:
     folder = folder.resolve()
     return find_marked(folder) + find_working_in(folder / "postgres" / "data", "postgres")
+
+
+def read_processes(folder: Path, read: Callable[[psutil.Process], T]) -> list[T]:
+    """Read something of each process of a stack; PostgreSQL's own workers come and go."""
+    found = []
+    for process in processes_of(folder):
+        with suppress(psutil.Error):
+            found.append(read(process))
+    return found
+
+
+def listening_addresses(folder: Path) -> set[Any]:
+    """The addresses on which a stack listens."""
+    return {
+        connection.laddr
+        for connections in read_processes(folder, lambda process: process.net_connections("inet"))
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +133,7 @@ def test_a_spark_server_listens_here_only_keeps_its_token_and_stops_with_the_sta
     assert ports.is_served(port)
     assert (fresh / "spark" / "token").read_text() == token
     assert (fresh / "spark" / "token").stat().st_mode & 0o077 == 0
-    listening = [
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in processes_of(fresh)
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-    assert set(listening) == {"127.0.0.1"}
+    assert {address.ip.removeprefix("::ffff:") for address in listening_addresses(fresh)} == {"127.0.0.1"}
     assert token not in penstock("status", "--dir", str(fresh)).stderr
     assert bring_up(fresh) == document
     assert penstock("down", "--dir", str(fresh)).returncode == 0
@@ -126,19 +143,15 @@ def test_a_spark_server_listens_here_only_keeps_its_token_and_stops_with_the_sta
 
 def test_a_second_up_changes_nothing(folder: Path) -> None:
     document = bring_up(folder)
-    before = {process.pid for process in processes_of(folder) if not process.cmdline()[0].startswith("postgres: ")}
+    command_lines = dict(read_processes(folder, lambda process: (process.pid, "".join(process.cmdline()))))
+    before = {pid for pid, line in command_lines.items() if line and not line.startswith("postgres: ")}
     assert bring_up(folder) == document
     assert before <= {process.pid for process in processes_of(folder)}
 
 
 def test_a_stack_listens_on_the_loopback_address_only(folder: Path) -> None:
     bring_up(folder)
-    listening = {
-        connection.laddr
-        for process in processes_of(folder)
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    listening = listening_addresses(folder)
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
     assert not any(path.is_socket() for path in folder.rglob("*"))
@@ -148,8 +161,7 @@ def test_a_killed_stack_starts_again_with_all_committed_data(folder: Path) -> No
     document = bring_up(folder)
     write_row(document["db"], 11)
     write_record(document["kafka"], "kept", b"one")
-    for process in processes_of(folder):
-        os.kill(process.pid, signal.SIGKILL)
+    read_processes(folder, psutil.Process.kill)
     await_condition(lambda: not processes_of(folder), 30, "the killed processes are gone")
     assert bring_up(folder) == document
     write_row(document["db"], 12)
@@ -285,7 +297,7 @@ def test_the_password_is_in_no_argv_and_in_no_file_that_others_may_read(folder: 
     assert len(password) >= 24
     shown = penstock("status", "--dir", str(folder))
     assert password not in shown.stderr + shown.stdout
-    assert not any(password in " ".join(process.cmdline()) for process in processes_of(folder))
+    assert not any(password in " ".join(line) for line in read_processes(folder, psutil.Process.cmdline))
     holding = [path for path in folder.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
     assert holding == [folder / "postgres" / "password.penstock_loader"]
     assert holding[0].stat().st_mode & 0o077 == 0

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -257,13 +257,14 @@ def test_a_cluster_without_a_shared_folder_stages_a_load_with_a_stopped_worker(
     stopped: list[psutil.Process] = []
 
     def stop_one() -> bool:
-        for process in psutil.process_iter(["cmdline", "environ"]):
-            if "pyspark.daemon" in (process.info["cmdline"] or []) and str(tmp_path) in process.cwd():
-                for child in process.children():
-                    if any(link.raddr and link.raddr.port == account_port(db) for link in child.net_connections()):
-                        child.suspend()
-                        stopped.append(child)
-                        return True
+        for process in psutil.process_iter(["cmdline", "cwd"]):
+            if "pyspark.daemon" in (process.info["cmdline"] or []) and str(tmp_path) in (process.info["cwd"] or ""):
+                with suppress(psutil.NoSuchProcess):
+                    for child in process.children():
+                        if any(link.raddr and link.raddr.port == account_port(db) for link in child.net_connections()):
+                            child.suspend()
+                            stopped.append(child)
+                            return True
         return False
 
     watcher = watch(stop_one)
