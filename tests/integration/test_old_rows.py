@@ -134,6 +134,28 @@ def test_old_rows_are_dropped_and_what_needs_them_is_refused(start: Start) -> No
     assert loader.verify().faults == ()
 
 
+def test_holes_are_not_looked_for_among_dropped_rows(start: Start) -> None:
+    account, loader = start(1, columns=CUSTOMERS, results=[NEWEST], keep_rows_days=30, reader="native")
+    loads = []
+    for number in range(3):
+        account.transact([order(number, "c0"), order(number, "c1")], commit=True)
+        loads.append(loader.load())
+    tamper(loader, f"delete from analytics.orders where _load_id = {loads[1]} and _offset = 3")
+    tamper(loader, f"update penstock.coverage set rows = 1, holes = 2 where load_id = {loads[1]}")
+    alarm = [("hole", loads[1])]
+    make_old(loader, loads[0])
+    assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 1
+
+    verified = loader.verify()
+    assert [(fault.kind, fault.load) for fault in verified.faults if fault.kind == "hole"] == alarm
+    assert verified.holes == {"marker": 2, "unexplained": 1, "unnamed": 1}
+    make_old(loader, loads[1])
+    assert maintain(loader.db, loader.pipeline, lambda _: None).dropped.leaves == 1
+    verified = loader.verify()
+    assert [(fault.kind, fault.load) for fault in verified.faults if fault.kind == "hole"] == alarm
+    assert verified.holes == {"marker": 2, "unexplained": 1, "unnamed": 1}
+
+
 def test_the_columns_of_a_result_may_have_any_name_of_the_ledger(start: Start) -> None:
     names = ("state", "offsets", "partition", "generation_id", "pipeline_id", "load_id", "rows", "next_offset")
     columns = {name: {"type": "text" if name == "state" else "bigint"} for name in names}

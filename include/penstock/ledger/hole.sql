@@ -34,7 +34,8 @@ returning load_id
 
 -- name: find_unnamed
 -- Ranges of some loads with more holes than are named, without the pieces that were examined before. If all pieces were,
--- the whole range is examined again: a row was deleted since.
+-- the whole range is examined again: a row was deleted since. Where the rows were dropped after their keeping time nothing
+-- tells a hole from a row.
 select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset
 from penstock.coverage c
 cross join lateral (
@@ -45,15 +46,17 @@ cross join lateral (
 cross join lateral unnest(case when named.offsets @> c.offsets then int8multirange(c.offsets)
                                else int8multirange(c.offsets) - named.offsets end) as piece
 where c.load_id = any (%(loads)s::bigint[]) and c.holes > 0 and c.holes > named.holes
+  and not exists (select from penstock.dropped_load d where d.load_id = c.load_id)
 order by c.partition, from_offset
 
 -- name: find_unexplained
--- Pieces with unexplained holes that are still covered. They are examined again, because the cause may have been
--- fixed.
+-- Pieces with unexplained holes that are still covered. They are examined again, because the cause may have been fixed, but
+-- not where the rows were dropped after their keeping time.
 select n.load_id, n.partition, lower(n.offsets) as from_offset, upper(n.offsets) as until_offset
 from penstock.naming n
 join penstock.coverage c on c.load_id = n.load_id and c.partition = n.partition and n.offsets <@ c.offsets
 where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and n.unexplained > 0
+  and not exists (select from penstock.dropped_load d where d.load_id = c.load_id)
 order by n.partition, from_offset
 
 -- name: find_holes
