@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import kafka as kafka_python
+import psycopg
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -33,12 +34,13 @@ from penstock.decide.rollback import roll_back, undo_rollback
 from penstock.errors import IdentityError, KafkaError
 from penstock.holes import examination
 from penstock.holes.examination import HoleRange, HolesNamed, name_holes
-from penstock.holes.kinds import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind
+from penstock.holes.kinds import HOLDS_A_RECORD, KINDS, NO_BATCH, Kind, find_kinds
 from penstock.kafka.admin import read_log
 from penstock.kafka.batches import reader as second_reader
 from penstock.kafka.batches.open_transactions import BY_THE_RECORD, NOT_LISTED, OpenTransaction, find_open_transactions
 from penstock.kafka.batches.reader import SecondReader
-from penstock.ledger.connection import connect
+from penstock.ledger import hole
+from penstock.ledger.connection import LIMITS, connect
 from penstock.ledger.hole import sum_holes
 from penstock.ledger.load import begin_attempt, finish_staging, pass_checks, read_load
 from penstock.load.plan import plan_load
@@ -344,16 +346,46 @@ def test_the_sum_of_holes_follows_a_rollback_and_new_names(log: Log) -> None:
     assert log.sum() == {"marker": 1}
 
 
-def test_a_load_that_another_session_changes_is_left_to_the_next_run(log: Log) -> None:
+def test_a_load_that_another_session_changes_is_never_passed_over_in_silence(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LIMITS, "lock_timeout", "1s")
     log.account.transact(map(order, range(5)), commit=True)
     load = log.load()
-    for expected in (counts(marker=1), counts()):  # in the second round its hole has a name already
-        with connect(log.db) as changing:
-            changing.execute("select from penstock.load for no key update")
-            assert log.name() == HolesNamed("orders")
-            assert log.list_remembered() == []
-        assert log.name().counts == expected
+    with connect(log.db) as changing:
+        changing.execute("select from penstock.load for no key update")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            log.name()
+    assert log.name().counts == counts(marker=1)
+    with connect(log.db) as changing:
+        changing.execute("select from penstock.load for no key update")
+        assert log.name() == HolesNamed("orders"), "its hole has a name already"
+        assert log.list_remembered() == []
+    log.name()
     assert log.list_remembered() == [(load, 0, 1)]
+
+
+def test_a_rollback_and_its_undo_while_holes_are_named_make_no_alarm(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.account.transact(map(order, range(5)), commit=True)
+    load = log.load()
+
+    def undo_first(*found: Any, **more: Any) -> Any:
+        undo_rollback(log.db, load, "ann", "right")
+        return find_kinds(*found, **more)
+
+    find_unnamed = hole.find_unnamed
+
+    def roll_back_after(*where: Any) -> Any:
+        found = find_unnamed(*where)
+        roll_back(log.db, load, "ann", "wrong")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.holes.examination.find_kinds", undo_first)
+        patch.setattr(hole, "find_unnamed", roll_back_after)
+        assert log.name() == HolesNamed("orders")
+    assert log.sum() == {"unnamed": 1}
+    assert log.name().counts == counts(marker=1)
 
 
 def test_a_row_that_is_deleted_beside_a_named_hole_is_unexplained(log: Log) -> None:

@@ -150,6 +150,19 @@ def test_a_missing_row_is_a_hole_of_the_next_day_also_where_no_row_is_counted(st
     assert list_places(verified.faults) == [("hole", 0, 7, 8)]
 
 
+def test_a_fault_is_kept_and_told_while_another_session_changes_another_load(start: Start) -> None:
+    account, loader = start()
+    _, second = (loads_orders(account, loader, 20) for _ in range(2))
+    tamper(loader, "update analytics.orders set note = 'x' where _offset = 7")
+    with psycopg.connect(loader.db) as changing:
+        changing.execute("select from penstock.load where load_id = %s for no key update", [second])
+        assert list_places(loader.verify(0).faults) == [("rows_changed", 0, 7, 8)]
+    assert read_health(loader).state == "faulty"
+    assert loader.query("select load_id from penstock.load where counted_at is not null") == [], (
+        "neither is passed over"
+    )
+
+
 def loads_orders(account: Account, loader: Loader, number: int) -> int:
     account.send_orders(number)
     return loader.load()

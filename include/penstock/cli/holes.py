@@ -67,9 +67,7 @@ def _print(named: "HolesNamed", counted: list[dict[str, Any]]) -> None:
     else:
         output.print_message(f"{named.pipeline}: no published range has a hole.")
     kinds = ", ".join(f"{holes} {kind}" for kind, holes in named.counts.items() if holes)
-    if not kinds and all(row["kind"] != "unnamed" for row in counted):
-        kinds = "none; all holes had been named before"
-    output.print_message(f"named now: {kinds or 'none'}.")
+    output.print_message(f"named now: {kinds or 'none; all holes had been named before'}.")
     for line in (
         *name_few([f"deleted from the log, at least in part, before it was named: {each}" for each in named.gone]),
         *name_few([f"not named, because the log ends before it: {each}" for each in named.beyond]),

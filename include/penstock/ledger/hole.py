@@ -31,6 +31,7 @@ class Stretch:
     partition: int
     from_offset: int
     until_offset: int
+    coverage_id: int  # the row of the ledger that covers them
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,11 @@ def record_naming(
 ) -> bool:
     """Record the holes of a stretch by kind, in place of what was recorded before.
 
-    False if the load does not cover the stretch any more, or if another transaction changes the load: nothing is
-    recorded then.
+    False if the load has not covered the stretch all the time since it was found: nothing is recorded then.
     """
     where = asdict(stretch)
     still = [Int8Range(hole.from_offset, hole.until_offset) for hole in unexplained]
-    locked = _statements.fetch_values(connection, int, "lock_loads", loads=[stretch.load_id])
+    locked = _statements.fetch_values(connection, int, "lock_load", load_id=stretch.load_id)
     if not locked:
         return False
     forget_named(connection, locked)

@@ -36,7 +36,7 @@ returning load_id
 -- Ranges of some loads with more holes than are named, without the pieces that were examined before. If all pieces were,
 -- the whole range is examined again: a row was deleted since. Where the rows were dropped after their keeping time nothing
 -- tells a hole from a row.
-select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset
+select c.load_id, c.partition, lower(piece) as from_offset, upper(piece) as until_offset, c.coverage_id
 from penstock.coverage c
 cross join lateral (
     select coalesce(sum(aborted + marker + compacted + unexplained + gone), 0) as holes,
@@ -52,7 +52,7 @@ order by c.partition, from_offset
 -- name: find_unexplained
 -- Pieces with unexplained holes that are still covered. They are examined again, because the cause may have been fixed, but
 -- not where the rows were dropped after their keeping time.
-select n.load_id, n.partition, lower(n.offsets) as from_offset, upper(n.offsets) as until_offset
+select n.load_id, n.partition, lower(n.offsets) as from_offset, upper(n.offsets) as until_offset, c.coverage_id
 from penstock.naming n
 join penstock.coverage c on c.load_id = n.load_id and c.partition = n.partition and n.offsets <@ c.offsets
 where c.pipeline_id = %(pipeline_id)s and c.generation_id = %(generation_id)s and n.unexplained > 0
@@ -83,6 +83,10 @@ from (select held, lag(held, 1, %(from_offset)s - 1) over (order by held) as bef
             select %(until_offset)s) as all_held) as neighbours
 where held - before > 1 order by held
 
+-- name: lock_load
+-- Locks a load, if it is published.
+select load_id from penstock.load where load_id = %(load_id)s and state = 'published' for no key update
+
 -- name: forget_naming
 -- Deletes what was recorded about the holes of these offsets before.
 delete from penstock.naming
@@ -96,12 +100,13 @@ where u.load_id = %(load_id)s and u.partition = %(partition)s
   and not (u.offsets = any (%(still)s::int8range[]))
 
 -- name: record_naming
--- Records the holes of a piece by kind, if its load still covers the piece.
+-- Records the holes of a piece by kind, if its load has covered the piece since it was found: a rollback takes the rows
+-- away, and its undo covers the offsets again.
 insert into penstock.naming (load_id, partition, offsets, aborted, marker, compacted, unexplained, gone)
 select %(load_id)s, %(partition)s, int8range(%(from_offset)s, %(until_offset)s),
        %(aborted)s, %(marker)s, %(compacted)s, %(unexplained)s, %(gone)s
 where exists (select from penstock.coverage c
-              where c.load_id = %(load_id)s and c.partition = %(partition)s
+              where c.coverage_id = %(coverage_id)s and c.load_id = %(load_id)s and c.partition = %(partition)s
                 and c.offsets @> int8range(%(from_offset)s, %(until_offset)s))
 on conflict do nothing
 

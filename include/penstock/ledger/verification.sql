@@ -60,10 +60,15 @@ where p.name = %(pipeline)s
 order by 1
 
 -- name: mark_counted
--- Records that all rows of loads were found as published, unless rows were moved since the verification began.
-update penstock.load l set counted_at = v.began_at
-from penstock.verification v
-where v.verification_id = %(verification_id)s and l.load_id = any (%(loads)s) and (l.moved_at is null or l.moved_at < v.began_at)
+-- Records that all rows of loads were found as published, unless rows were moved since the verification began, or another
+-- transaction changes the load now.
+with still as (
+    select l.load_id, v.began_at
+    from penstock.verification v join penstock.load l using (pipeline_id)
+    where v.verification_id = %(verification_id)s and l.load_id = any (%(loads)s) and (l.moved_at is null or l.moved_at < v.began_at)
+    order by l.load_id for no key update of l skip locked
+)
+update penstock.load l set counted_at = still.began_at from still where l.load_id = still.load_id
 
 -- name: count_again
 -- Forgets that loads were counted: their rows were moved or replaced, or a verification found a fault.

@@ -333,8 +333,10 @@ def _end(progress: _Progress, *, of_chosen: bool) -> Verified:
         faults = [_make_row(fault) for fault in verified.faults]
         share = counts["chunks_reread"] / max(1, counts["chunks_held"]) if of_chosen else None
         end_verification(connection, progress.verification_id, counts, faults, share)
-        _remember_counted(connection, progress)
         _see_faults(connection, progress.pipeline, verified)
+        # The faults stay, also if a load of them is locked for too long.
+        connection.commit()
+        _remember_counted(connection, progress)
     return verified
 
 
