@@ -151,10 +151,6 @@ def verify_new(settings: Settings, pipeline: Pipeline, loads: int) -> None:
             "update penstock.load set counted_at = null where load_id > (select max(load_id) from penstock.load) - %s",
             [loads],
         )
-        connection.execute(
-            "delete from penstock.named_load using penstock.load l"
-            " where named_load.load_id = l.load_id and l.counted_at is null"
-        )
     verify(settings, pipeline, Rotation(30, at_least=0))
 
 

@@ -126,9 +126,10 @@ class Account:
             self.sent.append(Sent(message.partition() or 0, message.offset() or 0, message.value(), outcome))
 
         # The client keeps to one partition for some milliseconds: whether each gets records would hang on its speed.
-        spread = len(producer.list_topics(self.topic, 60).topics[self.topic].partitions) if key is None else None
+        in_turn = partition is None and key is None
+        partitions = len(producer.list_topics(self.topic, 60).topics[self.topic].partitions) if in_turn else 0
         for number, value in enumerate(values, len(self.sent)):
-            place = number % spread if partition is None and spread else partition
+            place = number % partitions if in_turn else partition
             where = {} if place is None else {"partition": place}
             while True:
                 try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -110,7 +110,7 @@ class Log:
     def loads(self) -> list[Any]:
         return query(self.db, "select load_id from penstock.loads")
 
-    def name(self, again: Sequence[int] | None = None) -> HolesNamed:
+    def name(self, again: list[int] | None = None) -> HolesNamed:
         return name_holes(self.db, self.settings, declare(self.account.topic), again)
 
     def sum(self) -> dict[str, int]:

@@ -21,7 +21,7 @@ from penstock.ledger.load import read_load
 from penstock.target.postgres.table import target_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from penstock.declaration.pipeline import Pipeline
     from penstock.holes.kinds import Kind, Naming
@@ -68,7 +68,7 @@ class HolesNamed:
 
 
 def name_holes(
-    uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline, again: Sequence[int] | None = None
+    uri: str, kafka_settings: Mapping[str, str], pipeline: Pipeline, again: list[int] | None = None
 ) -> HolesNamed:
     """Name the holes of the published ranges that are not named yet, and examine the unexplained ones again.
 

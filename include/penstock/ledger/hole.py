@@ -44,14 +44,10 @@ class UnexplainedHole:
 
 
 def find_loads_to_name(
-    connection: Connection, pipeline_id: int, generation_id: int, again: Sequence[int] | None
+    connection: Connection, pipeline_id: int, generation_id: int, again: list[int] | None
 ) -> list[int]:
     """Find the published loads whose holes are not known to be all named, and those of `again`; None for all loads."""
-    where = {
-        "pipeline_id": pipeline_id,
-        "generation_id": generation_id,
-        "again": again if again is None else list(again),
-    }
+    where = {"pipeline_id": pipeline_id, "generation_id": generation_id, "again": again}
     return _statements.fetch_values(connection, int, "find_loads_to_name", **where)
 
 

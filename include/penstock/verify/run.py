@@ -259,7 +259,7 @@ def _check_log(
                 faults += locate_other_rows(source, chunk, faults)
 
 
-def _check_holes(progress: _Progress, again: Sequence[int] | None) -> None:
+def _check_holes(progress: _Progress, again: list[int] | None) -> None:
     if not progress.source.same_topic:
         return
     named = name_holes(progress.settings.db, progress.settings.kafka, progress.pipeline, again)

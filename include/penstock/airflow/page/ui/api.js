@@ -118,24 +118,22 @@ export function useTick(busy) {
 }
 
 // Call `act` every few seconds while something runs.
-export function useWhile(runs, act) {
+export function useWhile(runs, act, every = POLL_MS) {
   useEffect(() => {
     if (!runs) return undefined;
-    const timer = setInterval(act, POLL_MS);
+    const timer = setInterval(act, every);
     return () => clearInterval(timer);
-  }, [runs, act]);
+  }, [runs, act, every]);
 }
 
 // The state of a run until it ends; `onChange` is called at each new state.
 export function useRun(dag, run, onChange) {
   const [state, setState] = useState("queued");
-  const ended = ENDED.includes(state);
-  useEffect(() => {
-    if (ended) return undefined;
-    const look = () => readRun(dag, run).then((found) => setState(found.state), () => setState("unknown"));
-    const timer = setInterval(look, RUN_POLL_MS);
-    return () => clearInterval(timer);
-  }, [dag, run, ended]);
+  const look = useCallback(
+    () => readRun(dag, run).then((found) => setState(found.state), () => setState("unknown")),
+    [dag, run],
+  );
+  useWhile(!ENDED.includes(state), look, RUN_POLL_MS);
   useEffect(onChange, [state]);
   return state;
 }
